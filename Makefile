@@ -2,24 +2,27 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PYTHONS ?= python3.11 python3.12 python3.13
 RESULTS := tests/benchmarks/results
 GALLERY_HOME ?= $(CURDIR)/rnnsweep-data/gallery
 GALLERY_PAGES ?= quickstart gru-or-lstm cpu-backends timing
 GALLERY := RNNSWEEP_HOME=$(GALLERY_HOME) $(BIN)/rnnsweep
 GPU_BACKENDS ?= torch,jax
 GPU_CUDA := $(if $(findstring tensorflow,$(GPU_BACKENDS)),12,13)
-GPU_PACKAGES := $(if $(filter 12,$(GPU_CUDA)),'tensorflow[and-cuda]' 'jax[cuda12]',torch 'jax[cuda13]')
+PACKAGES_cuda12 := 'tensorflow[and-cuda]' 'jax[cuda12]'
+PACKAGES_cuda13 := torch 'jax[cuda13]'
+COMPILERS_cuda13 := $(foreach name,cuda-nvcc cuda-crt nvvm nvjitlink,'nvidia-$(name)==13.0.*')
 GPU_VENV := .venv-cuda$(GPU_CUDA)
-GPU_RESULTS ?= rnnsweep-data/gpu-checks.json
+GPU_RESULTS ?= rnnsweep-data/gpu-checks-cuda$(GPU_CUDA).json
 COMMA := ,
 GPU := bin/python -m tests.gpu --backends $(subst $(COMMA), ,$(GPU_BACKENDS))
 CHROMIUM := chromium --headless --no-sandbox --hide-scrollbars --window-size=1440,900 --virtual-time-budget=30000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-quick test-all test-rest test-faults soak test-cluster docs gallery gallery-pages lint backends lock gpu gpu-full gpu-docs clean \
-	benchmark-steps benchmark-scale \
+.PHONY: help demo test test-quick test-all test-rest test-faults soak test-cluster docs gallery gallery-pages lint backends lock lock-cuda12 lock-cuda13 gpu gpu-full gpu-docs frozen-store dist clean \
+	benchmark-steps benchmark-own-model benchmark-passes benchmark-scale \
 	benchmark-trust benchmark-cost-model benchmark-report \
-	benchmark-bias benchmark-wide
+	benchmark-bias bias-curve benchmark-wide
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
@@ -27,7 +30,7 @@ help: ## print this list
 demo: $(VENV)/.run ## install into .venv, run sweeps/quickstart.yaml, print its report
 	$(BIN)/rnnsweep demo
 
-test: $(VENV)/.dev ## install the test tools; check formatting, lint, types and imports; run the tests (7 minutes)
+test: $(VENV)/.dev ## install the test tools; check formatting, lint, types and imports; run the tests (10 minutes)
 	@$(MAKE) --jobs 2 lint test-quick
 
 test-quick: $(VENV)/.dev
@@ -62,7 +65,7 @@ gallery: $(VENV)/.backends ## run the sweeps of docs/gallery on an idle machine 
 	$(GALLERY) run sweeps/quickstart.yaml --yes
 	$(GALLERY) run sweeps/gru_or_lstm.yaml --yes
 	$(GALLERY) run sweeps/cpu_backends.yaml --yes --set settings.samples=1280 --set settings.sequence_length=32
-	$(GALLERY) run sweeps/timing.yaml --yes --set settings.dataset=digits --set blocks.interval=0.1
+	$(GALLERY) run sweeps/timing.yaml --yes --set blocks.interval=0.1
 	@$(MAKE) gallery-pages
 
 gallery-pages: # of the sweeps that were run before
@@ -81,21 +84,27 @@ lint: $(VENV)/.dev ## check formatting, lint, types and imports
 
 backends: $(VENV)/.backends ## install JAX and PyTorch as well, so that their tests are not skipped
 
-gpu: $(VENV)/.dev ## check this machine's GPU (10 minutes per backend); resumes; GPU_BACKENDS=tensorflow,jax or torch,jax
-	$(VENV)/$(GPU) --expect-gpu
+gpu: ## check this machine's GPU (10 minutes per backend); resumes; GPU_BACKENDS=tensorflow,jax or torch,jax
+	$(PYTHON) tests/gpu/preflight.py --cuda $(GPU_CUDA) --environment $(GPU_VENV)
 	@$(MAKE) $(GPU_VENV)/.ready
 	$(GPU_VENV)/$(GPU) --output $(GPU_RESULTS) --limit-s 600
 
-gpu-full: $(VENV)/.dev ## run every check of this machine's GPU at every size (an hour per backend)
-	$(VENV)/$(GPU) --expect-gpu
+gpu-full: ## run every check of this machine's GPU at every size (an hour per backend)
+	$(PYTHON) tests/gpu/preflight.py --cuda $(GPU_CUDA) --environment $(GPU_VENV)
 	@$(MAKE) $(GPU_VENV)/.ready
 	$(GPU_VENV)/$(GPU) --output $(GPU_RESULTS:.json=-full.json) --sizes full
 
-gpu-docs: $(VENV)/.dev ## write the table of docs/gpu.md from the results of make gpu
-	$(BIN)/python -m tests.gpu.table $(GPU_RESULTS)
+gpu-docs: ## write the tables of docs/gpu.md from the results of make gpu, of both environments
+	$(PYTHON) -m tests.gpu.table $(wildcard rnnsweep-data/gpu-checks-cuda12.json rnnsweep-data/gpu-checks-cuda13.json)
 
 benchmark-steps: $(VENV)/.dev ## measure milliseconds per step of each implementation, compared with plain Keras and PyTorch
 	$(BIN)/python -m tests.benchmarks.steps --steps 80 --output $(RESULTS)
+
+benchmark-own-model: $(VENV)/.backends ## measure milliseconds per step of an own model, compared with bare Keras fit (10 minutes on an idle machine)
+	$(BIN)/python -m tests.benchmarks.own_model --output $(RESULTS)
+
+benchmark-passes: $(VENV)/.backends ## measure recurrent layers on PyTorch as rnnsweep, Keras and nn.LSTM call them, alone and as in a sweep: 7 minutes on an idle machine
+	$(BIN)/python -m tests.benchmarks.passes --output $(RESULTS)
 
 benchmark-scale: $(VENV)/.dev ## measure decisions and samplers at 1,000 nodes, 100,000 trials and 10,000 configs (20 minutes)
 	$(BIN)/python -m tests.benchmarks.scale --output $(RESULTS)
@@ -110,11 +119,20 @@ benchmark-report: $(VENV)/.dev ## measure reports and queries of 10,000 and of 1
 	$(BIN)/python -m tests.benchmarks.report --store rnnsweep-data/benchmark-report --output $(RESULTS)
 	$(BIN)/python -m tests.benchmarks.report --trials 100000 --store rnnsweep-data/benchmark-report-100000 --output $(RESULTS)
 
-benchmark-bias: $(VENV)/.backends ## measure how far other work shifts comparisons: 12 minutes on an idle machine
+benchmark-bias: $(VENV)/.backends ## measure how far other work shifts comparisons: 20 minutes on an idle machine; resumes
 	$(BIN)/python -m tests.benchmarks.bias --output $(RESULTS)
+
+bias-curve: $(VENV)/.dev ## write the bounds of verdicts on busy machines from the result of benchmark-bias
+	$(BIN)/python -m tests.benchmarks.bias_curve
 
 benchmark-wide: $(VENV)/.dev ## measure the efficiency of a cluster of 40 Ray nodes on this machine, and check its predicted makespan (17 minutes)
 	$(BIN)/python -m tests.benchmarks.scaling.wide --output $(RESULTS)
+
+frozen-store: $(VENV)/.dev ## run small sweeps, and freeze their store as tests/frozen/VERSION (2 minutes), before a release
+	$(BIN)/python -m tests.frozen
+
+dist: $(VENV)/.dist ## build dist/ twice and compare, check with twine, install for each of PYTHONS that is here (10 minutes)
+	$(BIN)/python -m tests.release --pythons $(PYTHONS)
 
 lock: $(VENV)/.dev ## update the pinned dependencies
 	$(BIN)/python -m pip install --quiet uv
@@ -124,6 +142,15 @@ lock: $(VENV)/.dev ## update the pinned dependencies
 		-c requirements.lock pyproject.toml -o requirements-dev.lock
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --extra cluster \
 		-c requirements-dev.lock pyproject.toml -o requirements-cluster.lock
+	@$(MAKE) lock-cuda12 lock-cuda13
+
+lock-cuda12 lock-cuda13: lock-%: $(VENV)/.dev # the constraints of one GPU environment
+	sed '/^[^#]/d' requirements-$*.txt > requirements-$*.new
+	printf '%s\n' $(PACKAGES_$*) $(COMPILERS_$*) | \
+		$(BIN)/uv pip compile --quiet --python-version 3.11 --python-platform x86_64-manylinux_2_28 \
+		--no-header --no-annotate -c requirements-dev.lock -c requirements-backends.txt - | \
+		grep -E '^(nvidia|cuda|jax|torch|triton|tensorflow)' >> requirements-$*.new
+	mv requirements-$*.new requirements-$*.txt
 
 clean: ## remove .venv, caches and this folder's sweeps
 	rm -rf $(VENV) rnnsweep-data .mypy_cache .ruff_cache .pytest_cache .hypothesis
@@ -133,12 +160,14 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.run: requirements.lock pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet -r requirements.lock
+	@echo "Installing TensorFlow, Ray, MLflow and what they need into $(VENV): 2 to 6 minutes, most of them downloads"
+	$(BIN)/python -m pip install -r requirements.lock
 	$(BIN)/python -m pip install --quiet --no-deps --editable .
-	touch $@
+	@touch $@
 
 $(VENV)/.dev: requirements-dev.lock pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet -r requirements-dev.lock
+	@echo "Installing rnnsweep's packages and the tools of its tests into $(VENV): 2 to 6 minutes, most of them downloads"
+	$(BIN)/python -m pip install --progress-bar off -r requirements-dev.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $@ $(VENV)/.run
 
@@ -146,13 +175,17 @@ $(VENV)/.backends: requirements-backends.txt | $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet -r requirements-backends.txt
 	touch $@
 
-# The wheels of TensorFlow are for CUDA 12 and those of PyTorch for CUDA 13: each has an environment.
-$(GPU_VENV)/.ready: requirements-dev.lock requirements-backends.txt pyproject.toml
+# The wheels of TensorFlow are for CUDA 12, the wheels of PyTorch for CUDA 13: each has an environment.
+$(GPU_VENV)/.ready: requirements-dev.lock requirements-backends.txt requirements-cuda$(GPU_CUDA).txt pyproject.toml
 	$(PYTHON) -m venv $(GPU_VENV)
 	grep -v '^tensorflow==' requirements-dev.lock > $(GPU_VENV)/base.txt
-	$(GPU_VENV)/bin/python -m pip install --quiet -r $(GPU_VENV)/base.txt $(GPU_PACKAGES) \
-		-c requirements-dev.lock -c requirements-backends.txt
+	$(GPU_VENV)/bin/python -m pip install --quiet -r $(GPU_VENV)/base.txt $(PACKAGES_cuda$(GPU_CUDA)) \
+		-c requirements-dev.lock -c requirements-backends.txt -c requirements-cuda$(GPU_CUDA).txt
 	$(GPU_VENV)/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $@
+
+$(VENV)/.dist: requirements-dist.txt | $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet -r requirements-dist.txt
 	touch $@
 
 $(VENV)/.cluster: requirements-cluster.lock | $(VENV)/.dev

@@ -4,4 +4,4 @@ Nothing here imports a machine-learning framework: those live in trainer process
 (`python -m workloads`), one per backend and device.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"

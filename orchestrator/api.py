@@ -8,8 +8,8 @@ counts from 1; the default is the latest. `tracking_uri` is the MLflow store, by
 of the commands. Units are part of names (`_s`, `_ms`, `_mib`, `_j`, `_pct`). Times of day are
 seconds since the epoch in records, and timezone-aware in data frames, in UTC.
 
-Errors on which a user can act are instances of `orchestrator.core.errors.Refusal`, SpecError,
-ClusterError, SweepNotFound (no such sweep) or TrackingError (the store cannot be read).
+Errors on which a user can act are instances of `rnnsweep.Refusal`, `SpecError`, `ClusterError`,
+`SweepNotFound` (no such sweep) or `TrackingError` (the store cannot be read).
 """
 
 # ruff: noqa: PLC0415
@@ -19,23 +19,28 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from workloads.own_code import code_in
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from orchestrator.analysis.cost_model import Expectation
     from orchestrator.core.records import SweepRecord
+    from orchestrator.core.start_command import StartCommand
     from orchestrator.core.trial import Config
-    from orchestrator.report.compare.changes import Changes
+    from orchestrator.report.compare.shown import ShownChanges
     from orchestrator.report.compare.sides import Side
+    from orchestrator.report.shown import Report
     from orchestrator.scheduling.sweep import RunResult
     from orchestrator.spec import SweepSpec
 
-__all__ = ["compare", "predict", "query", "read_sweep", "run_sweep"]
+__all__ = ["compare", "predict", "query", "read_sweep", "report", "run_sweep"]
 
 _log = logging.getLogger("rnnsweep")
 
@@ -50,20 +55,27 @@ def run_sweep(  # noqa: PLR0913
     fresh: bool = False,
     retry_failed: bool = False,
     same_code: bool = False,
+    take_over: bool = False,
+    wait_quiet_s: float | None = None,
+    progress: bool = True,
 ) -> RunResult:
     """Run or resume a sweep, as `rnnsweep run` does, without a terminal and without questions.
 
-    The spec is the path of a file, a mapping with the same keys, or a checked spec. `overrides` are
-    values by dotted key (`{"settings.epochs": 2}`), which replace the values of a file or mapping.
+    The spec is the path of a file, a mapping with the same keys, or a checked spec. `workload`,
+    `model` and `data` may be functions instead of names, also functions of a notebook or a script
+    (`__main__`), which are sent to the trainers by value, with what they read there. `overrides`
+    are values by dotted key (`{"settings.epochs": 2}`), which replace those of a file or mapping.
     `home` keeps sweeps, by default RNNSWEEP_HOME, else `./rnnsweep-data`; `address` is a Ray
-    cluster, by default none. `fresh`, `retry_failed` and `same_code` are the options of the
-    command.
+    cluster, by default none. `fresh`, `retry_failed`, `same_code` and `take_over` are the options
+    of the command; `wait_quiet_s` is the longest wait until other processes leave the CPUs alone.
 
-    Progress goes to the logger `rnnsweep`: finished trials as INFO, warnings as WARNING. Ctrl-C or
+    Progress goes to the logger `rnnsweep`: finished trials as INFO, warnings as WARNING. Where no
+    logging is set up it is printed to stderr, unless `progress` is False. Ctrl-C or
     SIGTERM stops the sweep cleanly, if this is called in the main thread; before the first trial,
     or for the second time, it raises KeyboardInterrupt.
 
-    The result's `record` has all finished trials; its `state` is `complete` or `stopped` (resume by
+    A notebook shows the answer and its table as the result, `print(result.report)` prints them. The
+    result's `record` has all finished trials; its `state` is `complete` or `stopped` (resume by
     the same call). `stopped` is None, or has the `reason`. `refused` maps keys of trials that
     MLflow rejected to the reasons. `warnings` name kept models that MLflow has not taken yet.
 
@@ -71,10 +83,10 @@ def run_sweep(  # noqa: PLR0913
     the cluster cannot be reached or was lost, `NotRecorded` or `TrackingError` if the store cannot
     be used: finished trials are in the journal.
 
-    Example, with a function `run(trial)` in `mine.py` that returns `{"loss": …}`:
+    Example, with a function `train(trial)` that returns `{"loss": …}`:
         >>> result = run_sweep({
         ...     "name": "example",
-        ...     "workload": "mine:run",
+        ...     "workload": train,  # or "mine:train", a function of the module mine
         ...     "search": {"configs": [{"units": 8}, {"units": 16}]},
         ...     "arms": {"implementations": ["python/plain"], "hardware": ["cpu"]},
         ... })
@@ -91,25 +103,82 @@ def run_sweep(  # noqa: PLR0913
     from orchestrator.storage.home import SweepFolder, sweep_home
     from orchestrator.storage.tracking.trackers import tracking_uri as default_store
 
-    checked = _checked(spec, overrides)
     place = sweep_home() if home is None else Path(home).expanduser().resolve()
     store = tracking_uri or default_store(place, os.environ)
-    checked = check_user_code(
-        checked,
-        on_cluster=address is not None,
-        refuse=partial(refuse_object, "the spec", checked),
+    options = sweep.RunOptions(
+        place,
+        store,
+        address,
+        fresh=fresh,
+        retry_failed=retry_failed,
+        same_code=same_code,
+        take_over=take_over,
+        wait_quiet_s=wait_quiet_s,
+        start=_start(spec, overrides or {}, home=home, tracking_uri=tracking_uri, address=address),
     )
-    SweepFolder(place, checked.name).make()
-    options = sweep.RunOptions(place, store, address, fresh, retry_failed, same_code)
     stop = StopSignal(lambda: _log.warning("stopping"), _interrupt)
-    try:
-        with stop:
+    with ExitStack() as stack:
+        checked = _checked(spec, overrides, stack)
+        checked = check_user_code(
+            checked,
+            on_cluster=address is not None,
+            refuse=partial(refuse_object, "the spec", checked),
+        )
+        SweepFolder(place, checked.name).make()
+        if progress:
+            stack.enter_context(_shown_progress())
+        stack.enter_context(stop)
+        try:
             return sweep.run_checked_sweep(
                 checked, options, stop=stop, view=Watcher, confirm=lambda *_: None
             )
-    except Stopped as error:
-        reason = error.reason or "a signal came before a trial was started"
-        raise KeyboardInterrupt(reason) from error
+        except Stopped as error:
+            reason = error.reason or "a signal came before a trial was started"
+            raise KeyboardInterrupt(reason) from error
+
+
+def _start(
+    spec: object,
+    overrides: Mapping[str, Any],
+    *,
+    tracking_uri: str | None,
+    **arguments: str | Path | None,
+) -> StartCommand:
+    """Return the call of `run_sweep` as it is typed, without what concerns this start alone."""
+    from orchestrator.core.start_command import StartCommand
+    from orchestrator.storage.tracking.trackers import without_passwords
+
+    words = [repr(str(spec)) if isinstance(spec, str | Path) else "spec"]
+    words += [f"{name}={str(value)!r}" for name, value in arguments.items() if value is not None]
+    if tracking_uri is not None:
+        is_secret = without_passwords(tracking_uri) != tracking_uri
+        words.append(f"tracking_uri={'...' if is_secret else repr(tracking_uri)}")
+    texts = [
+        f"{key}={value.__name__ if _is_code(key, value) else repr(value)}"
+        for key, value in overrides.items()
+    ]
+    return StartCommand(tuple(words), tuple(texts), in_python=True)
+
+
+@contextmanager
+def _shown_progress() -> Iterator[None]:
+    """Print what the logger `rnnsweep` gets to stderr, unless the program has set up logging."""
+    if _log.level != logging.NOTSET or _log.handlers or _log.isEnabledFor(logging.INFO):
+        yield
+        return
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    handler.addFilter(lambda record: record.name == _log.name)  # no output of trainers
+    had_level, propagates = _log.level, _log.propagate
+    _log.addHandler(handler)
+    _log.setLevel(logging.INFO)
+    _log.propagate = False  # warnings would appear twice where the root logger has a handler
+    try:
+        yield
+    finally:
+        _log.removeHandler(handler)
+        _log.setLevel(had_level)
+        _log.propagate = propagates
 
 
 def read_sweep(
@@ -137,6 +206,36 @@ def _store(tracking_uri: str | None = None) -> str:
     return tracking_uri or default_store(sweep_home(), os.environ)
 
 
+def report(
+    sweep: str | SweepRecord,
+    *,
+    baseline: str | None = None,
+    targets: Sequence[float] = (),
+    generation: int | None = None,
+    tracking_uri: str | None = None,
+) -> Report:
+    """Return the report of a sweep: `print` shows the answer, a notebook also its table.
+
+    `baseline` names an implementation, variant or arm to compare with; `targets` are values of
+    val_accuracy, to which the time, energy and cost are reported. `save` writes the whole report as
+    a page, Markdown, text, JSON or CSV, and `summary` has all its numbers. Raise `BaselineError` if
+    no arm has the name of the baseline.
+
+    Example:
+        >>> answer = report("quickstart")
+        >>> answer
+        <Report of quickstart#2: 24 of 24 trials, 0 failed>
+        >>> answer.summary.arms[0].arm.implementation
+        'tensorflow/portable'
+        >>> answer.save("report.html")
+    """
+    from orchestrator.report.render import summarise
+    from orchestrator.report.shown import Report
+
+    record = _record(sweep, generation, tracking_uri)
+    return Report(summarise(record, baseline, targets))
+
+
 def query(  # noqa: PLR0913
     sweep: str | SweepRecord,
     where: str = "",
@@ -147,6 +246,8 @@ def query(  # noqa: PLR0913
     sort: Sequence[str] = (),
     limit: int | None = None,
     generation: int | None = None,
+    memory_mib: int = 2048,
+    timeout_s: float = 300.0,
     tracking_uri: str | None = None,
 ) -> pd.DataFrame:
     """Return the trials of a sweep that match `where`, or the result of `sql`, as a DataFrame.
@@ -159,7 +260,8 @@ def query(  # noqa: PLR0913
     values come last), `limit` the largest number of rows. `sql`, a SELECT statement, replaces these
     and `where`: its table `trials` has all trials, of the sweeps `also` too, told apart by `sweep`
     and `generation`; a view by the label of each sweep has the trials of that sweep. Raise
-    `QueryError`, a ValueError, for an unknown column or wrong SQL.
+    `QueryError`, a ValueError, for an unknown column, wrong SQL, or a query that needs more than
+    `memory_mib` or `timeout_s`. A result may have an eighth of that memory.
 
     Example:
         >>> trials = query("quickstart", "backend = 'tensorflow' and val_accuracy > 0.5",
@@ -169,7 +271,7 @@ def query(  # noqa: PLR0913
         >>> trials["step_ms"].tolist()
         [2.5, 2.625]
     """
-    from orchestrator.report.query import query_records
+    from orchestrator.report.query import QueryLimits, query_records
     from orchestrator.storage.tracking.reader import read_rows
 
     sweeps: dict[str, SweepRecord] = {}
@@ -179,7 +281,10 @@ def query(  # noqa: PLR0913
             sweeps[side], rows[side] = read_rows(_store(tracking_uri), side, number)
         else:
             sweeps[f"{side.name}#{side.generation}"] = side
-    return query_records(sweeps, where, columns, sort=sort, limit=limit, sql=sql, rows=rows)
+    limits = QueryLimits(memory_mib, timeout_s)
+    return query_records(
+        sweeps, where, columns, sort=sort, limit=limit, sql=sql, rows=rows, limits=limits
+    )
 
 
 def compare(
@@ -187,16 +292,18 @@ def compare(
     after: str | Path | SweepRecord,
     *,
     margin: float = 0.05,
+    accept_provisional: bool = False,
     tracking_uri: str | None = None,
-) -> Changes:
+) -> ShownChanges:
     """Compare two sweeps, or one at two times, arm by arm.
 
     Each side may be the path of a JSON report, too. `margin` is the relative change of times and of
     memory that does not matter. The result's `arms` has one entry for each arm of both sides:
     `verdict` is `faster`, `slower`, `same` or `inconclusive`, `speedup` the ratio of the time per
     step before to that after, with its 95 % interval, and `comparison.provisional` true for a
-    verdict on a busy machine. `only_before` and `only_after` have the other arms. Raise
-    `InvalidSide` if a file is no report, the workloads differ, or both sides are one sweep.
+    verdict on a busy machine, which counts with `accept_provisional`. `only_before` and
+    `only_after` have the other arms. `print` and notebooks show all changes. Raise `InvalidSide` if
+    a file is no report, the workloads differ, or both sides are one sweep.
 
     Example:
         >>> changes = compare("quickstart#1", "quickstart#2")
@@ -206,8 +313,11 @@ def compare(
         tensorflow/portable+xla slower 0.67
     """
     from orchestrator.report.compare.changes import compare_sides
+    from orchestrator.report.compare.shown import ShownChanges
 
-    return compare_sides(_side(before, tracking_uri), _side(after, tracking_uri), margin)
+    sides = _side(before, tracking_uri), _side(after, tracking_uri)
+    changes = compare_sides(*sides, margin)
+    return ShownChanges.of(changes, accept_provisional=accept_provisional)
 
 
 def predict(
@@ -252,9 +362,12 @@ def predict(
 
 
 def _checked(
-    spec: str | Path | Mapping[str, Any] | SweepSpec, overrides: Mapping[str, Any] | None
+    spec: str | Path | Mapping[str, Any] | SweepSpec,
+    overrides: Mapping[str, Any] | None,
+    stack: ExitStack,
 ) -> SweepSpec:
-    """Check a spec in any of its forms."""
+    """Check a spec in any of its forms; its code is found until `stack` ends."""
+    from orchestrator.execution.session_functions import functions_as_entries
     from orchestrator.spec import (
         Problem,
         SpecError,
@@ -264,21 +377,33 @@ def _checked(
         parse_spec,
     )
 
-    texts = [f"{key}={json.dumps(value)}" for key, value in (overrides or {}).items()]
+    given = dict(overrides or {})
     if isinstance(spec, SweepSpec):
-        if texts:
+        if given:
             raise TypeError("overrides: expected none with a SweepSpec, which is checked already")
         expect_usable(spec, "the spec")
         return spec
-    if isinstance(spec, str | Path):
+    data = dict(spec) if isinstance(spec, Mapping) else {}
+    functions = {key: value for key, value in {**data, **given}.items() if _is_code(key, value)}
+    places = stack.enter_context(functions_as_entries(functions)) if functions else {}
+    data |= {key: place for key, place in places.items() if key in data}
+    given |= {key: place for key, place in places.items() if key in given}
+    texts = [f"{key}={json.dumps(value)}" for key, value in given.items()]
+    if not isinstance(spec, Mapping):
+        stack.enter_context(code_in(Path(spec).parent))
         return load_spec(Path(spec), texts, import_classes=True)
     source = "the spec"
     try:
-        text = json.dumps(spec, default=_as_dict, ensure_ascii=False)  # which is YAML, too
+        text = json.dumps(data, default=_as_dict, ensure_ascii=False)  # which is YAML, too
     except TypeError as error:
         expected = "plain values (text, numbers, lists, mappings)"
         raise SpecError(source, [Problem(source, "", expected, str(error))]) from error
     return parse_spec(text, source=source, overrides=texts, folder=Path.cwd(), import_classes=True)
+
+
+def _is_code(key: str, value: object) -> bool:
+    """Return whether a value of a spec is a function in place of its name."""
+    return key in ("workload", "model", "data") and callable(value)
 
 
 def _as_dict(value: object) -> dict[Any, Any]:
@@ -296,12 +421,12 @@ def _record(
 
 
 def _side(side: str | Path | SweepRecord, tracking_uri: str | None) -> Side:
-    from orchestrator.report.compare.sides import Side, read_report
+    from orchestrator.report.compare.sides import read_report, side_of
 
     if isinstance(side, Path) or (isinstance(side, str) and side.lower().endswith(".json")):
         return read_report(Path(side))
     record = _record(side, None, tracking_uri)
-    return Side(f"{record.name}#{record.generation}", record)
+    return side_of(f"{record.name}#{record.generation}", record)
 
 
 def _interrupt() -> None:

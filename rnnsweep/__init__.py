@@ -6,7 +6,8 @@
 
 `orchestrator.api` documents the functions, `workloads.context` the `Context` of a workload, and
 `workloads.models.conversion` `convert`, which gives a Keras model the kernel of an implementation.
-Importing this package is quick: it imports no Ray, MLflow or Keras. `Context` and `convert` are
+Errors on which a user can act are a `Refusal`, or one of its subclasses here. Importing this
+package is quick: it imports no Ray, MLflow or Keras. `Context`, `convert` and the errors are
 imported when they are first used.
 """
 
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 try:
     import workloads.own_code  # noqa: F401
     from orchestrator import __version__
-    from orchestrator.api import compare, predict, query, read_sweep, run_sweep
+    from orchestrator.api import compare, predict, query, read_sweep, report, run_sweep
 except ImportError as error:
     problem = (
         f"{error}: rnnsweep has packages named orchestrator and workloads. If one of yours has such"
@@ -30,20 +31,52 @@ except ImportError as error:
     sys.exit(2)
 
 if TYPE_CHECKING:
+    from orchestrator.analysis.cost_model import NotPredicted
+    from orchestrator.analysis.pairing.pairs import BaselineError
+    from orchestrator.cluster.connection import ClusterError
+    from orchestrator.core.errors import Refusal
+    from orchestrator.report.compare.sides import InvalidSide
+    from orchestrator.report.query import QueryError
+    from orchestrator.spec.errors import SpecError
+    from orchestrator.storage.tracking.errors import NotRecorded, SweepNotFound, TrackingError
     from workloads.context import Context
     from workloads.models.conversion import convert
 
-_MODULES = {"Context": "workloads.context", "convert": "workloads.models.conversion"}
+_MODULES = {
+    "BaselineError": "orchestrator.analysis.pairing.pairs",
+    "ClusterError": "orchestrator.cluster.connection",
+    "Context": "workloads.context",
+    "InvalidSide": "orchestrator.report.compare.sides",
+    "NotPredicted": "orchestrator.analysis.cost_model",
+    "NotRecorded": "orchestrator.storage.tracking.errors",
+    "QueryError": "orchestrator.report.query",
+    "Refusal": "orchestrator.core.errors",
+    "SpecError": "orchestrator.spec.errors",
+    "SweepNotFound": "orchestrator.storage.tracking.errors",
+    "TrackingError": "orchestrator.storage.tracking.errors",
+    "convert": "workloads.models.conversion",
+}
 """Where the names are that are imported when they are first used."""
 
 __all__ = [
+    "BaselineError",
+    "ClusterError",
     "Context",
+    "InvalidSide",
+    "NotPredicted",
+    "NotRecorded",
+    "QueryError",
+    "Refusal",
+    "SpecError",
+    "SweepNotFound",
+    "TrackingError",
     "__version__",
     "compare",
     "convert",
     "predict",
     "query",
     "read_sweep",
+    "report",
     "run_sweep",
 ]
 
@@ -52,3 +85,7 @@ def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__]

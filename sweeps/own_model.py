@@ -8,7 +8,7 @@ import numpy as np
 
 
 def build(settings):
-    """Return the compiled model. `settings` has those of the spec, and the values of the search."""
+    """Return the compiled model. `settings`: of the spec, and the values of the search."""
     model = keras.Sequential(
         [
             keras.Input((settings["window"], 2)),

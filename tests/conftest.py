@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from orchestrator.hardware import other_work
 from tests.profiles import IN_CI
 
 # No deadline: a busy machine would miss any.
@@ -17,12 +18,16 @@ settings.register_profile("quick", deadline=None, max_examples=25)
 settings.register_profile("ci", deadline=None, max_examples=100)
 settings.load_profile("ci" if IN_CI else "quick")
 
+# Commands look for seconds at what else the machine does; tests start them a hundred times.
+other_work.LOOK_S = 0.05
+
 # PyTorch's threads wait for each other by spinning, which turns seconds into minutes once another
 # process uses their cores. Several trainers share the cores here.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 # A shell starts its background jobs with SIGINT ignored, which programs under test would inherit.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # `nohup` ignores it
 
 # Tests have a home of their own, which is empty at first: what the user's own has (Ray's token,
 # credentials, caches) must not decide whether they pass. Workers of xdist share it.
@@ -40,11 +45,22 @@ def pytest_unconfigure() -> None:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Write the names of skipped tests to a file: CI runs them once more with every package."""
+    """Write the names of skipped tests to a file: CI repeats them with every package."""
     skipped = os.environ.get("RNNSWEEP_SKIPPED_TESTS")
     if skipped and report.skipped and not _is_worker:
         with Path(skipped).open("a", encoding="utf-8") as file:
             file.write(f"{report.nodeid}\n")
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` selects
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let `-m full` select what an earlier run skipped, too, so that CI needs one run for both."""
+    skipped = os.environ.get("RNNSWEEP_REPEAT_TESTS")
+    if skipped and Path(skipped).exists():
+        names = set(Path(skipped).read_text(encoding="utf-8").splitlines())
+        for item in items:
+            if item.nodeid in names:
+                item.add_marker(pytest.mark.full)
 
 
 @pytest.fixture(autouse=True)

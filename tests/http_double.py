@@ -22,7 +22,7 @@ def answering(answer: Answer) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(payload)
 
-        do_GET = do_POST = do_PUT = do_DELETE = _answer  # noqa: N815
+        do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = _answer  # noqa: N815
 
         def log_message(self, format: str, *args: object) -> None: ...
 

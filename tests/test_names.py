@@ -24,6 +24,7 @@ SHARED = {
     "load": "each folder of workloads/tasks has its own; its TASK names it",
     "compare": "a command, named like the function of the Python interface that it calls",
     "predict": "a command, named like the function of the Python interface that it calls",
+    "report": "a command, named like the function of the Python interface that it calls",
     "query": "a command, named like the function of the Python interface that it calls",
 }
 """Names that several modules define, and what each of them has in common everywhere."""

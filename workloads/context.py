@@ -9,7 +9,7 @@ import math
 import shutil
 import statistics
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +18,9 @@ from typing import Any, Literal
 from workloads import protocol
 from workloads.failures import DataError, NonFinite, NotPossible
 from workloads.implementations import Implementation
+
+METRICS_LIMIT = 5000
+"""The most names of metrics in a trial: each is a column of the trial table."""
 
 Fact = str | int | float | bool | None
 
@@ -70,6 +73,8 @@ class Slicing:
         emit(protocol.Ready(usual))
         while not isinstance(command := self.next_command(), protocol.Finish):
             done = yield from self._run(command.steps or usual, timed_s)
+            if command.replaces_last:
+                del self.done_slices[-1:]
             self.done_slices.append(done)
             emit(done)
         self.is_finished = True
@@ -191,8 +196,9 @@ class Context:
     expected_data: str | None = None
     """The digest of the data at the start of the sweep, where it is known only after loading."""
     wants_fingerprint: bool = False
-    """The trial is to report the fingerprint of its model; only Keras models have one."""
+    """The trial is to report the fingerprint of its model, if that is known to start equally."""
     _artifacts: dict[str, str] = field(default_factory=dict, init=False, repr=False)
+    _metric_names: set[str] = field(default_factory=set, init=False, repr=False)
 
     @property
     def measure(self) -> Literal["full", "timing"]:
@@ -261,8 +267,14 @@ class Context:
         self, index: int, seconds: float, validate_s: float | None = None, **metrics: float
     ) -> None:
         """Report a timed epoch: seconds of training, of validation; `NonFinite` for NaN."""
+        self._metric_names.update(metrics)
+        expect_few(self._metric_names)
         expect_finite(metrics, f"epoch {index}")
         self.emit(protocol.Epoch(index, seconds, validate_s, metrics))
+
+    def model_built(self, parameters: int, size_bytes: int) -> None:
+        """Report the size of the model, which a failure for want of memory names."""
+        self.emit(protocol.ModelBuilt(parameters, size_bytes / 2**20))
 
     def kernel(self, asked: str, ran: str, evidence: str) -> None:
         """Report which kernel was asked for, which one ran, and the evidence for it."""
@@ -328,6 +340,16 @@ def expect_data(name: str, digest: str | None, expected: str) -> None:
             f"data of {name}: expected digest {expected}, as at the start of the sweep; the data on"
             f" this machine has {digest}: give every node the same data, or start a new generation"
             " (--fresh)"
+        )
+
+
+def expect_few(metric_names: Collection[str]) -> None:
+    """Raise `ValueError` for more metrics of a trial than a tracker and a report can take."""
+    if len(metric_names) > METRICS_LIMIT:
+        raise ValueError(
+            f"metrics: expected at most {METRICS_LIMIT:,} names in a trial; received"
+            f" {len(metric_names):,}: report sums or means, or keep the values as a text"
+            " (trial.artifact) or in a file"
         )
 
 

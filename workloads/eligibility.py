@@ -36,7 +36,7 @@ def ineligibility_reason(
     """
     backend = find_backend(implementation.backend)
     if not (has_package or is_installed)(backend.package):
-        return f"{backend.name} is not installed here: {backend.install}"
+        return f"{backend.name} is not installed here: {backend.how_to_install}"
     asked = Combination(implementation, traits, device, capability, written_in, timed_work)
     return next(_reasons(backend, asked), None)
 

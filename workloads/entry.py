@@ -14,6 +14,7 @@ from workloads.context import Context
 from workloads.failures import BadRequest
 from workloads.own_code import PACKAGES
 from workloads.registry import Workload, find_workload
+from workloads.session_functions import SESSION_PACKAGE
 from workloads.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -57,7 +58,9 @@ def _import(workload: Workload, entry: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             raise  # the module exists; an import inside it is missing
-        advice = "install it on every node, or make its package importable (PYTHONPATH)"
+        advice = "put it next to the spec file, or install its package on every node"
+        if error.name == SESSION_PACKAGE:
+            advice = "its functions are those of a notebook or a script: call run_sweep there again"
         raise BadRequest(
             f"workload {workload.name!r}: no module {error.name!r} on this machine:"
             f" {explain_other_package(error) or advice}"

@@ -554,6 +554,17 @@ METRICS: tuple[Metric, ...] = (
         comparable_over="warm",
         reported_in=("measures",),
     ),
+    Metric(
+        name="whole_train_s",
+        description="Time of compiling and of the timed epochs: what a new training takes.",
+        label="train with compiling",
+        unit="s",
+        better="less",
+        measured_by="report",
+        comparable_over="warm",
+        reported_in=("measures",),
+        is_objective=False,
+    ),
     # Expenses
     Metric(
         name="epoch_s",
@@ -761,8 +772,9 @@ def sliced_objectives(timed_work: TimedWork) -> frozenset[str]:
 def find_metric(name: str) -> Metric:
     """Return the metric of this name; one without label and unit if the registry lacks it.
 
-    A metric of a user's own is a result. It is better with more if its name ends like that of an
-    accuracy, a rate or a utilization, else with less. An objective has its direction in the spec.
+    A metric of a user's own is a result. It is better with more if its name ends like the name of
+    an accuracy, a rate or a utilization, else with less. The spec has the direction of an
+    objective.
     """
     if name in BY_NAME:
         return BY_NAME[name]

@@ -51,7 +51,8 @@ class KeptLayerFact:
 class ArmFact:
     """Whether an implementation can run the model of one probe on a device.
 
-    `reason` says why it cannot; it is None if it can.
+    `reason` says why it cannot; it is None if it can. With `is_masked` a layer that has a mask runs
+    in a library's call.
     """
 
     probe: int
@@ -59,13 +60,14 @@ class ArmFact:
     device: Device
     reason: str | None
     kept: tuple[KeptLayerFact, ...] = ()
+    is_masked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
     """An own model on one backend: its metrics, the digest of its data, and what can run it.
 
-    `metrics` are those of training, by Keras' names (`loss`, `mae`); validation adds `val_` to
+    `metrics` are computed in training, by Keras' names (`loss`, `mae`); validation adds `val_` to
     them. `validation_metrics` are those that only the validation computes, with their `val_`.
     `data_digest` is None for random data. `parameters` counts the weights of the first probe.
     """
@@ -74,7 +76,6 @@ class ModelFacts:
     data_digest: str | None
     parameters: int
     arms: tuple[ArmFact, ...]
-    warnings: tuple[str, ...] = ()
     validation_metrics: tuple[str, ...] = ()
 
 

@@ -13,6 +13,7 @@ import re
 import sys
 import traceback
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -24,6 +25,14 @@ _IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+(\w+)|import[ \t]+(\w[\w., \t]*))", r
 _SHOWN_LINES, _SHOWN_CALLS = 6, 3
 _NO_CODE = ("__pycache__", "node_modules")  # neither is copied to nodes
 _SHOWN_CHARACTERS = 2_000
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_WRAPPED_BY_KERAS = "Exception encountered when calling"
+"""The beginning of an error of Keras around that of a layer, which follows in the next line."""
+
+_before_current, _after_current = list[str](), list[str]()
+
+session_files = dict[str, str]()
+"""Names to show for the files of functions that were sent here from a notebook or a script."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +67,31 @@ def packages_of(workload: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(re.split(r"[.:]", entry)[0] for entry in entries))
 
 
+@contextmanager
+def code_in(folder: Path, *, before_current: bool = False) -> Iterator[None]:
+    """Let the code of workloads be found in this folder too, such as the folder of a spec file.
+
+    Modules that are installed, and those of the current folder, come first; `before_current` puts
+    the folder before the current one.
+    """
+    folders, text = _before_current if before_current else _after_current, str(folder.resolve())
+    folders.append(text)
+    try:
+        yield
+    finally:
+        folders.remove(text)
+
+
+def code_folders() -> tuple[str, ...]:
+    """Return the folders where a workload's code is looked for besides Python's own path."""
+    return tuple(dict.fromkeys([*_before_current, str(Path.cwd()), *_after_current]))
+
+
 def find_package(package: str) -> Path | None:
     """Return the file of a top-level module, or the folder of a package; None without one here."""
-    spec = importlib.util.find_spec(package) or PathFinder.find_spec(package, [str(Path.cwd())])
+    if package == "__main__":
+        return None
+    spec = importlib.util.find_spec(package) or PathFinder.find_spec(package, code_folders())
     if spec is None:
         return None
     return Path(next(iter(spec.submodule_search_locations or [str(spec.origin)])))
@@ -83,15 +114,20 @@ def read_code(workload: str) -> CodeFiles | None:
         for file in _python_files(sources.pop()):
             content = file.read_bytes()
             digests[file.relative_to(folder).as_posix()] = _digest(content)
-            matches = _IMPORT.finditer(content.decode(errors="replace"))
-            clauses = [clause for match in matches for clause in (match[1] or match[2]).split(",")]
-            names = {re.split(r"[.\s]", clause.strip())[0] for clause in clauses} - imports
+            names = imported_names(content.decode(errors="replace")) - imports
             imports |= names
             if folder.name not in ("site-packages", "dist-packages"):
                 in_packages = (folder / name / "__init__.py" for name in names)
                 sources += [file.parent for file in in_packages if file.is_file()]
                 sources += filter(Path.is_file, (folder / f"{name}.py" for name in names))
     return CodeFiles(folder, dict(sorted(digests.items())), frozenset(imports))
+
+
+def imported_names(text: str) -> set[str]:
+    """Return the names of the top-level modules that source text imports."""
+    matches = _IMPORT.finditer(text)
+    clauses = [clause for match in matches for clause in (match[1] or match[2]).split(",")]
+    return {re.split(r"[.\s]", clause.strip())[0] for clause in clauses}
 
 
 def _python_files(source: Path) -> Iterator[Path]:
@@ -120,13 +156,22 @@ def _installed(module: str) -> tuple[str, ...]:
         return tuple(f"{name} {importlib.metadata.version(name)}" for name in names)
 
 
+def without_colours(text: str) -> str:
+    """Return a text without the terminal's codes for colours, which Keras puts into errors."""
+    return _COLOURS.sub("", text)
+
+
 def describe_error(error: BaseException, code: CodeFiles | None) -> str:
     """Return an error in a line, equal for equal errors; then its text and calls there."""
-    first, *more = [line for line in str(error).splitlines() if line.strip()] or [""]
+    text = without_colours(str(error))
+    first, *more = [line for line in text.splitlines() if line.strip()] or [""]
+    if first.startswith(_WRAPPED_BY_KERAS) and more:
+        first = f"{first.rstrip('. ')}: {more.pop(0).strip()}"
     rest = [first] if len(first) > _SHOWN_CHARACTERS else []
     first = f"{first[:_SHOWN_CHARACTERS]}…" if rest else first
     line = f"{type(error).__name__}: {first.strip()}" if first else type(error).__name__
     names = {str(code.folder / name): name for name in code.digests} if code else {}
+    names |= session_files
     calls = [call for call in traceback.extract_tb(error.__traceback__) if call.filename in names]
     if calls:
         line += f", at {names[calls[-1].filename]}:{calls[-1].lineno}"

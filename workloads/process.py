@@ -22,6 +22,8 @@ from workloads.implementations import Implementation
 from workloads.protocol import Device
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_ENDINGS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+"""The signals at which a reaper ends its trainer."""
 
 
 def environment_for(implementation: Implementation, device: Device) -> dict[str, str]:
@@ -71,42 +73,59 @@ def die_with_parent(parent: int, number: int = signal.SIGKILL) -> None:
 def bind_trainer_to_parent(parent: int) -> None:
     """Tie a trainer and all its descendants to its parent, which decides about Ctrl-C.
 
-    It returns in a forked child, the trainer. This process remains as its reaper: it adopts the
-    trainer's orphans, even daemons. When the trainer or the parent ends, or at SIGTERM, it kills
-    all that is left, and ends as the trainer did. If it is killed itself, the parent ends its
-    control group, where it could make one. For the out-of-memory killer a trainer comes first.
+    It returns in a forked grandchild, the trainer. This process and its child remain as reapers:
+    they adopt the trainer's orphans, even daemons. When the trainer or the parent ends, or at
+    SIGTERM, they kill all that is left, and end as the trainer did. If one reaper is killed, the
+    other one does the work: Ray's worker may kill its children before it ends, and a workload its
+    parent. If both are killed, the parent of both ends their control group, where it could make
+    one. For the out-of-memory killer a trainer comes first.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     die_with_parent(parent, signal.SIGTERM)
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    parent = os.getpid()
+    outer = os.getpid()
     with contextlib.suppress(OSError):  # not delegated to this user
-        (group := control_group(parent)).mkdir()
-        (group / "cgroup.procs").write_text(str(parent))
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # raises KeyboardInterrupt
+        (group := control_group(outer)).mkdir()
+        (group / "cgroup.procs").write_text(str(outer))
+    _adopt_orphans()
+    if inner := os.fork():
+        _reap(inner)
+    die_with_parent(outer, signal.SIGTERM)
+    _adopt_orphans()
+    inner = os.getpid()
     if trainer := os.fork():
+        os.setpgid(0, 0)  # what a trial sends to its process group reaches the outer reaper alone
         _reap(trainer)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    die_with_parent(parent)
+    die_with_parent(inner)
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
 
 
-def _reap(trainer: int) -> NoReturn:
-    """Wait for the trainer or for SIGTERM; kill all descendants; end as the trainer did."""
+def _adopt_orphans() -> None:
+    """Become the parent of descendants whose own parent ends."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def _reap(child: int) -> NoReturn:
+    """Wait for the child or for a signal to end; kill all descendants; end as the child did.
+
+    Signals stay blocked, and are waited for: the kernel sends the parent's death once for each
+    thread of the parent, so another signal comes while this process is at work.
+    """
     with Path(os.devnull).open("r+b") as nothing:  # the pipes are the trainer's alone
         os.dup2(nothing.fileno(), 0)
         os.dup2(nothing.fileno(), 1)
-    pid, status = 0, int(signal.SIGKILL)
-    with contextlib.suppress(KeyboardInterrupt):
-        while pid != trainer:
-            pid, status = os.waitpid(-1, 0)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    pid, status, must_end = 0, int(signal.SIGKILL), False
+    while pid != child and not must_end:
+        must_end = signal.sigwait({signal.SIGCHLD, *_ENDINGS}) in _ENDINGS
+        while pid != child and (ended := os.waitpid(-1, os.WNOHANG))[0]:  # one signal for several
+            pid, status = ended
     with contextlib.suppress(ChildProcessError):  # none is left
         while True:
-            for child in psutil.Process().children():
+            for process in psutil.Process().children():
                 with contextlib.suppress(psutil.Error):
-                    child.kill()  # its own children become ours
+                    process.kill()  # its own children become ours
             os.waitpid(-1, 0)
     with contextlib.suppress(OSError):
         group = control_group(os.getpid())
@@ -115,9 +134,10 @@ def _reap(trainer: int) -> NoReturn:
             group.parent.rmdir()
     if os.WIFSIGNALED(status):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        if (number := os.WTERMSIG(status)) != signal.SIGKILL:
-            signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
+        if (ended_by := os.WTERMSIG(status)) != signal.SIGKILL:
+            signal.signal(ended_by, signal.SIG_DFL)
+        os.kill(os.getpid(), ended_by)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {ended_by})
     os._exit(os.waitstatus_to_exitcode(status))
 
 

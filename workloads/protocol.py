@@ -30,8 +30,13 @@ FailureKind: TypeAlias = Literal[
     "not_possible",  # the implementation cannot run these settings on this machine
     "data",  # the data set is missing, or is not the expected one
     "bad_request",  # the request line was wrong
-    "out_of_memory",  # the GPU's memory ran out (or, without a word of the trainer, the node's)
+    "out_of_memory",  # the memory of the GPU or the node ran out, perhaps unsaid by the trainer
 ]
+
+MODEL_KIND = "model_kind"
+"""The fact of a trial's environment that says what its `build` returned, if no Keras model."""
+
+MODULE_KIND = "PyTorch module"
 
 CHECKPOINT_MIB = 256
 """The limit on a model that is kept: it passes through the memory of Ray and of the driver."""
@@ -89,10 +94,14 @@ class TrialRequest(_Message):
 
 @dataclass(frozen=True, slots=True)
 class Slice(_Message):
-    """A command to run about `steps` steps; None: as many as `Ready` suggested."""
+    """A command to run about `steps` steps; None: as many as `Ready` suggested.
+
+    With `replaces_last` the last slice does not count: other work on the machine disturbed it.
+    """
 
     command: ClassVar[str] = "slice"
     steps: StrictCount | None = None
+    replaces_last: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +174,15 @@ class SliceDone(_Message):
     def step_ms(self) -> float:
         """Milliseconds of one step."""
         return 1_000 * self.seconds / self.steps
+
+
+@dataclass(frozen=True, slots=True)
+class ModelBuilt(_Message):
+    """The size of the model: its `parameters`, and the MiB that they take."""
+
+    event: ClassVar[str] = "model_built"
+    parameters: Integer
+    mib: StrictNumber
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +264,9 @@ class Failure(_Message):
 
 
 TrialEnding: TypeAlias = Result | Failure
-TrialFact: TypeAlias = KernelProof | Fingerprint | Dataset | EnvironmentFacts | Artifact
+TrialFact: TypeAlias = (
+    ModelBuilt | KernelProof | Fingerprint | Dataset | EnvironmentFacts | Artifact
+)
 Event: TypeAlias = PhaseBegan | PhaseEnded | Epoch | Ready | SliceDone | TrialFact | TrialEnding
 
 MessageType = TypeVar("MessageType")

@@ -125,6 +125,12 @@ class Workload:
         resolved = self.resolve(settings)
         return resolved.data_digest() if resolved else None
 
+    def expect_data(self, settings: Mapping[str, Any]) -> None:
+        """Raise `DataError` if the data is neither on this machine nor to be downloaded now."""
+        resolved = self.resolve(settings)
+        if resolved:
+            resolved.expect_data()
+
 
 def find_workload(name: str) -> Workload:
     """Return a built-in workload, `package.module:function` or an own model, by its name.

@@ -91,6 +91,9 @@ class TaskSettings(BaseModel):
         """
         return None
 
+    def expect_data(self) -> None:
+        """Raise `DataError` if a trial on this machine could not have its data; by default none."""
+
 
 class StackSettings(TaskSettings):
     """A stack of equal recurrent layers, and the batch size."""

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from workloads import protocol
 from workloads.backends.registry import parse_known_implementation
-from workloads.context import Context, Slicing, expect_data, expect_finite
+from workloads.context import Context, Slicing, expect_data, expect_few, expect_finite
 from workloads.eligibility import ineligibility_reason
 from workloads.entry import explain_other_package, load_entry
 from workloads.failures import BadRequest, NotPossible, TrialError
@@ -355,6 +355,7 @@ def _metrics(returned: Any, trial: Context) -> dict[str, float]:
         metrics = {str(name): float(value) for name, value in returned.items()}
     except (TypeError, ValueError) as error:
         raise TypeError(f"workload: expected metrics that are numbers; {error}") from error
+    expect_few(metrics)
     expect_finite(metrics, "result")
     measured = {f"{phase}_s": seconds for phase, seconds in trial.seconds.items()}
     if trial.slicing is not None:

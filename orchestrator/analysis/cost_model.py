@@ -9,7 +9,7 @@ configs better than each arm's median, the median is used.
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.core.arms import Arm
+from orchestrator.core.caller import as_typed
 from orchestrator.core.errors import Refusal
 from orchestrator.core.names import names_arm
 from orchestrator.core.records import SweepRecord
@@ -25,7 +26,7 @@ from workloads.metrics import FRESH_ONLY
 
 TARGETS = ("trial_s", "step_ms", "predict_ms", *FRESH_ONLY, "energy_j")
 """The costs that can be predicted. `trial_s` is a trial's whole time, from its set-up to its last
-prediction; energy is that of the timed epochs."""
+prediction; energy is the energy of the timed epochs."""
 
 MIN_CONFIGS = 5
 """The smallest number of configs of which some can be held out."""
@@ -60,7 +61,8 @@ class MeasuredTrial:
 class Expectation:
     """The expected cost of a trial of the config on the arm, with its 90 % interval.
 
-    Without a prediction there are no numbers, and `reason` explains it.
+    Without a prediction there are no numbers, and `reason` explains it. `is_measured` is False for
+    a cost that no trial of the sweep has, such as energy where nothing measures it.
     """
 
     config: Config
@@ -70,6 +72,7 @@ class Expectation:
     low: float | None = None
     high: float | None = None
     reason: str | None = None
+    is_measured: bool = True
 
 
 def observe(
@@ -176,7 +179,7 @@ def _measured(values: Sequence[ConfigValue | None]) -> Measured:
 class CostModel:
     """A fitted model of `target`.
 
-    `errors` are those of the logarithms on held-out configs, measured minus predicted. `configs` is
+    `errors` are errors of the logarithm on held-out configs, measured minus predicted. `configs` is
     the number of configs, and `median_error` the median error on held-out ones, as a share.
     """
 
@@ -275,6 +278,7 @@ def _learn_medians(rows: Sequence[ConfigOnArm], logs: Logarithms) -> Predict:
 def _learn_ridge(
     rows: Sequence[ConfigOnArm], logs: Logarithms, params: Mapping[str, Measured]
 ) -> Predict:
+    """Fit a ridge regression of logarithms on sizes, with a level and slopes for each arm."""
     from sklearn.feature_extraction import DictVectorizer  # noqa: PLC0415
     from sklearn.linear_model import RidgeCV  # noqa: PLC0415
     from sklearn.pipeline import make_pipeline  # noqa: PLC0415
@@ -309,7 +313,9 @@ def expect(
         try:
             by_target.append(fit(observations, target).predict(asked, settings))
         except NotPredicted as error:
-            by_target.append([Expectation(*row, target, reason=str(error)) for row in asked])
+            has_any = any(target in measured.took for measured in observations)
+            none = [Expectation(*row, target, reason=str(error)) for row in asked]
+            by_target.append([replace(expected, is_measured=has_any) for expected in none])
     return [expectation for of_trial in zip(*by_target, strict=True) for expectation in of_trial]
 
 
@@ -326,9 +332,10 @@ def predict_from(
     for candidate in arms:
         for name, value in candidate.settings.items():
             if config.get(name, value) != value:
+                other = as_typed("--arm", "arm")
                 raise NotPredicted(
                     f"sweep {record.name!r}: {candidate} has {name} {value} of its own; received "
-                    f"{config[name]}. Leave {name!r} out, or choose another arm (--arm)"
+                    f"{config[name]}. Leave {name!r} out, or choose another arm ({other})"
                 )
     configs = [trial.config for trial in record.trials]
     names = dict.fromkeys(name for tried in configs for name in tried)

@@ -59,7 +59,7 @@ def _measures_in(table: ReportTable) -> tuple[Measure, ...]:
 
 MEASURES = _measures_in("measures")
 """What arms achieve. A first trial of a trainer includes its start-up; the memory of later trials
-includes that of earlier ones."""
+includes the memory of earlier ones."""
 
 EXPENSES = _measures_in("expenses")
 """What a trial costs: the measures that are not of the workload itself."""
@@ -81,6 +81,9 @@ def measures_of(record: SweepRecord) -> tuple[Measure, ...]:
     """
     complete = [trial for trial in record.trials if trial.status == "complete"]
     recorded = {metric for trial in complete for metric in trial.metrics}
+    recorded |= {
+        name for name in DERIVED if any(value_of(trial, name) is not None for trial in complete)
+    }
     standard = tuple(measure for measure in MEASURES if measure.metric in recorded)
     names = {measure.metric for measure in standard}
     measures = standard + tuple(
@@ -94,7 +97,7 @@ def measures_of(record: SweepRecord) -> tuple[Measure, ...]:
 
 
 def by_arm(record: SweepRecord) -> dict[Arm, list[FinishedTrial]]:
-    """Return the trials of every arm by block: the sweep's arms first, then those of old starts."""
+    """Return the trials of every arm by block: the sweep's arms first, then arms of old starts."""
     extra = sorted({trial.arm for trial in record.trials} - set(record.arms))
     trials_of: dict[Arm, list[FinishedTrial]] = {arm: [] for arm in (*record.arms, *extra)}
     for trial in sorted(record.trials, key=lambda t: (t.block, t.repeat, t.key)):
@@ -113,9 +116,16 @@ def _fit_s(trial: FinishedTrial) -> float | None:
     return None if train_s is None else train_s + trial.metrics.get("validate_s", 0.0)
 
 
+def _whole_train_s(trial: FinishedTrial) -> float | None:
+    """Return the seconds of compiling and of the timed epochs together."""
+    train_s, compile_s = trial.metrics.get("train_s"), trial.metrics.get("compile_s")
+    return None if train_s is None or compile_s is None else compile_s + train_s
+
+
 DERIVED: Mapping[str, Callable[[FinishedTrial], float | None]] = {
     "epoch_s": _mean_epoch_s,
     "fit_s": _fit_s,
+    "whole_train_s": _whole_train_s,
 }
 """How the metrics that only the report has are computed: those that are `measured_by` it."""
 

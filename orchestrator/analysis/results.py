@@ -7,7 +7,7 @@ from workloads.metrics import find_metric
 
 
 def direction_of(metric: str) -> Direction:
-    """Return the better direction of a metric by the registry; the spec has that of objectives."""
+    """Return the better direction of a metric by the registry; for objectives ask the spec."""
     return "maximize" if find_metric(metric).better == "more" else "minimize"
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from orchestrator.analysis.arms.mathematics import different_arms
 from orchestrator.analysis.pairing.complete_rounds import match
 from orchestrator.analysis.pairing.pairs import pair_times, pick_baseline, time_metric
 from orchestrator.analysis.statistics.estimates import LEVEL, MIN_BLOCKS, t_interval
@@ -41,7 +42,7 @@ class PrecisionReached(StoppingRule):
     While the sweep `awaits_arms`, it decides nothing: a part of the arms is not the sweep.
 
     The `figure` of a decision is the half-width of the widest interval, as a share: infinite if
-    that of some pair is not known, and None if there is nothing to compare.
+    the interval of some pair is not known, and None if there is nothing to compare.
     """
 
     name: ClassVar[str] = "blocks"
@@ -124,15 +125,21 @@ class PrecisionReached(StoppingRule):
     def half_widths(
         self, trials: Sequence[FinishedTrial]
     ) -> Mapping[tuple[Arm, Arm], float | None]:
-        """Return each pair's half-width, as a share; None for too few blocks, or quiet ones."""
+        """Return each pair's half-width, as a share; None for too few blocks, or quiet ones.
+
+        Arms of different mathematics get no verdict of speed, so no block is run for them.
+        """
         arms, chosen = self.running_arms, self.baseline
         if not any(names_arm(chosen or "*", arm) for arm in arms):
             chosen = None  # the spec's baseline is stopped
         record = SweepRecord("", arms=arms, trials=tuple(trials))
         matched, baseline = match(record), pick_baseline(record, chosen)
         metric = time_metric(matched)
+        different = different_arms(trials, baseline)
         widths: dict[tuple[Arm, Arm], float | None] = {}
         for arm, base in baseline.pairs(arms) if baseline else ():
+            if {arm, base} & different:
+                continue
             times = pair_times(matched, arm, base, metric)
             counts = len(times.pairs) >= MIN_BLOCKS and (self.accept_provisional or not times.bias)
             interval = t_interval(times.log_ratios, LEVEL) if counts else None

@@ -2,24 +2,33 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import cache
+from functools import cache, partial
 from itertools import chain
 from typing import Any
 
 from orchestrator.analysis.arms import arm_summary, best_configs
 from orchestrator.analysis.arms.mathematics import compare_mathematics
 from orchestrator.analysis.comparisons.effects import Crossover, ParamEffect, crossovers, effects
+from orchestrator.analysis.comparisons.factors import FactorAnswer, factor_answers
 from orchestrator.analysis.comparisons.ranking import BreakEven, Ranking, break_evens, rankings
+from orchestrator.analysis.comparisons.result_ranking import ResultRanking, rank_results
 from orchestrator.analysis.comparisons.speed import Comparison, compare_arms
 from orchestrator.analysis.comparisons.targets import Target, reach
 from orchestrator.analysis.measures import Measure, by_arm, expenses_of, measures_of
 from orchestrator.analysis.pairing.complete_rounds import BlockGap, ParamRange, Round, match, ranges
-from orchestrator.analysis.pairing.pairs import Baseline, BaselineError, pick_baseline, time_metric
+from orchestrator.analysis.pairing.margins import judged_margin
+from orchestrator.analysis.pairing.pairs import (
+    Baseline,
+    baseline_of_spec,
+    pick_baseline,
+    time_metric,
+)
 from orchestrator.analysis.statistics.estimates import Estimate, confidence_for
 from orchestrator.analysis.statistics.regression import Design
 from orchestrator.core.arms import Arm
 from orchestrator.core.names import different_models
 from orchestrator.core.records import SweepRecord
+from orchestrator.core.start_command import StartCommand
 from orchestrator.core.trial import DatasetRecord, FinishedTrial, ImpossibleArm
 
 MOST_DRAWN = 2500
@@ -28,7 +37,10 @@ MOST_DRAWN = 2500
 
 @dataclass(frozen=True, slots=True)
 class SweepHead:
-    """The identity and the progress of the sweep."""
+    """The identity and the progress of the sweep, and how it was started last.
+
+    `space_size` is the number of different configs in its space; None if there is no end to them.
+    """
 
     name: str
     generation: int
@@ -45,6 +57,8 @@ class SweepHead:
     datasets: tuple[DatasetRecord, ...]
     sampler: str
     seed: int
+    start: StartCommand
+    space_size: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +99,8 @@ class ReportSummary:
     former: tuple[Arm, ...]
     models: tuple[str, ...]
     choice: best_configs.Choice | None
+    factors: tuple[FactorAnswer, ...]
+    result_rankings: tuple[ResultRanking, ...]
 
     @property
     def is_without_success(self) -> bool:
@@ -118,17 +134,11 @@ def summarise(
     """Summarise a sweep, complete or not.
 
     The baseline is an arm, a variant or an implementation, which is the baseline within each class
-    of hardware; by default that of the spec, or else the first arm. `targets` are accuracies to
+    of hardware; by default the spec's baseline, or else the first arm. `targets` are accuracies to
     reach in addition to the spec's own. Raise `BaselineError` if `baseline` is no arm of the sweep
     that can run.
     """
-    asked = baseline if baseline is not None else record.criteria.baseline
-    try:
-        over = pick_baseline(record, asked)
-    except BaselineError:
-        if baseline is not None:
-            raise
-        over = pick_baseline(record, None)  # the hardware has changed since the spec was checked
+    over = baseline_of_spec(record) if baseline is None else pick_baseline(record, baseline)
     work = next(iter(over.of.values())).work if over else ""
     matched, timed = match(record), match(record, lambda trial: trial.has_times)
     ended_by_arm = by_arm(record)
@@ -181,7 +191,7 @@ def summarise(
         comparisons=comparisons,
         measures=measures,
         arms=arms,
-        front=best_configs.pareto_front(record, work),
+        front=best_configs.pareto_front(record, work, different),
         left_out=tuple(
             row
             for arm in ended_by_arm
@@ -203,13 +213,18 @@ def summarise(
         complete_rounds=tuple(sorted(matched.rounds)),
         former=matched.former,
         models=tuple(different_models(ended_by_arm)),
-        choice=best_configs.choose_by_result(fronts, alike, record.criteria.margins),
+        choice=best_configs.choose_by_result(
+            fronts, alike, partial(judged_margin, record, matched)
+        ),
+        factors=factor_answers(
+            record, timed.without(different), matched, metric, error=1 - confidence
+        ),
+        result_rankings=rank_results(record, matched),
     )
 
 
 def _head(record: SweepRecord) -> SweepHead:
     planned = [trial for trial in record.trials if trial.arm in record.arms]
     same: dict[str, Any] = {f.name: getattr(record, f.name, None) for f in fields(SweepHead)}
-    label = record.name if record.generation == 1 else f"{record.name}#{record.generation}"
     trials = arm_summary.count_trials(planned, record.expected_trials)
-    return SweepHead(**same | {"label": label, "trials": trials})
+    return SweepHead(**same | {"label": record.label, "trials": trials})

@@ -2,8 +2,11 @@
 
 # ruff: noqa: PLC0415
 
+from __future__ import annotations
+
 import signal
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +16,10 @@ from orchestrator.cli.exit_codes import COMPLETE, EXIT_STOPPED, WITH_FAILURES, i
 from orchestrator.cli.messages import messages, show, show_progress
 from orchestrator.cli.output import width, write, write_output
 from workloads.protocol import TimedWork
+
+if TYPE_CHECKING:
+    from orchestrator.diagnostics.bench import Bench
+    from orchestrator.hardware import Look, OtherWork
 
 _NOTES = """
 The first one is the baseline. Training steps, or predictions (--of predict), are timed in short
@@ -65,6 +72,7 @@ of them failed.
     help="Also write the results to this file, as `report --format json` does.",
 )
 @options.new_file_option("--save-spec", help="Also write a spec to start a sweep from.")
+@options.wait_quiet_option
 @options.json_progress_option
 def bench(
     implementations: tuple[str, ...],
@@ -75,19 +83,16 @@ def bench(
     rounds: int,
     export_json: Path | None,
     save_spec: Path | None,
-    **named: str | None,
+    **named: Any,
 ) -> int:
     """Compare the speed of IMPLEMENTATIONs on this machine."""
-    from rich.console import Console
-    from rich.live import Live
-    from rich.text import Text
-
     from orchestrator.analysis.summary import summarise
     from orchestrator.diagnostics import bench as benches
+    from orchestrator.hardware import Look
     from orchestrator.report.formats.json_format import summary_json
-    from orchestrator.report.formats.text import to_text
 
-    timed = {key: name for key, name in named.items() if name is not None}
+    look = Look()  # its seconds pass meanwhile
+    timed = {key: named[key] for key in ("workload", "model", "data") if named[key] is not None}
     if "data" in timed and "model" not in timed:
         raise click.UsageError("--data: expected --model as well, whose data it loads")
     if "model" in timed and "workload" in timed:
@@ -99,28 +104,11 @@ def bench(
     )
     if save_spec is not None:
         write_output(benches.as_spec(made).encode(), save_spec)
-    console, round_shown = Console(stderr=True), 0
-
-    def print_round() -> None:
-        nonlocal round_shown
-        if len(made.rounds) > round_shown:
-            round_shown = len(made.rounds)
-            text = f"round {round_shown} of {rounds}"
-            show_progress(text, "round", round=round_shown, rounds=rounds)
-
-    def drawn() -> Text:
-        head = f"round {len(made.rounds)} of {rounds}\n"
-        document = benches.as_document(summarise(made.record()))
-        return Text.from_ansi(head + to_text(document, width(), colour=True))
-
+    _wait_until_quiet(look, made.spec.disturbance_limits.others_cpu_pct, named["wait_quiet_s"])
     code = COMPLETE
     with interrupted_by(signal.SIGTERM):
         try:
-            if console.is_terminal and not messages().are_json:
-                with Live(console=console, auto_refresh=False, transient=True) as live:
-                    made.run(rounds, lambda: live.update(drawn(), refresh=True))
-            else:
-                made.run(rounds, print_round)
+            _run(made, rounds)
         except KeyboardInterrupt:
             made.rounds = [trials for trials in made.rounds if all(trial.ended for trial in trials)]
             if not made.rounds:
@@ -134,3 +122,60 @@ def bench(
     if code == COMPLETE and summary.left_out:
         return WITH_FAILURES
     return code
+
+
+def _run(made: Bench, rounds: int) -> None:
+    """Run the rounds, and show them on stderr: live on a terminal, else a line as each begins."""
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    from orchestrator.analysis.summary import summarise
+    from orchestrator.core.text import duration
+    from orchestrator.diagnostics.bench import as_document
+    from orchestrator.report.formats.text import to_text
+
+    console, shown = Console(stderr=True), 0
+
+    def round_text(left_s: float | None) -> str:
+        text = f"round {len(made.rounds)} of {rounds}"
+        return text if left_s is None else f"{text}, about {duration(left_s)} left"
+
+    def print_round(_: str) -> None:
+        nonlocal shown
+        if len(made.rounds) > shown:
+            shown, left_s = len(made.rounds), made.seconds_left(rounds)
+            facts = {"round": shown, "rounds": rounds, "seconds_left": left_s}
+            show_progress(round_text(left_s), "round", **facts)
+
+    def drawn(doing: str) -> Text:
+        head = round_text(made.seconds_left(rounds)) + (f": {doing}" if doing else "")
+        document = as_document(summarise(made.record()))
+        return Text.from_ansi(f"{head}\n{to_text(document, width(), colour=True)}")
+
+    if console.is_terminal and not messages().are_json:
+        with Live(console=console, auto_refresh=False, transient=True) as live:
+            made.run(rounds, lambda doing: live.update(drawn(doing), refresh=True))
+    else:
+        made.run(rounds, print_round)
+
+
+def _wait_until_quiet(look: Look, limit_pct: float, wait_s: float | None) -> None:
+    """Tell what other processes take of the CPUs if it is much; with `wait_s` wait so long."""
+    from rich.console import Console
+
+    from orchestrator.cli.progress import WaitingLine
+    from orchestrator.cluster.other_work import describe_busy, wait_until_quiet, warn_of
+    from orchestrator.hardware import observe_other_work
+
+    def seen(work: OtherWork | None) -> dict[str, OtherWork]:
+        return {"here": work} if work is not None else {}
+
+    busy = describe_busy(seen(look.result()), limit_pct)
+    if busy is None:
+        return
+    show_progress(warn_of(busy))
+    if wait_s is not None:
+        with WaitingLine(Console(stderr=True), messages()) as waiting:
+            wait_until_quiet(lambda: seen(observe_other_work()), limit_pct, wait_s, waiting.show)
+        show_progress("The machine is quiet")

@@ -16,10 +16,12 @@ from orchestrator.cli.exit_codes import (
     COMPLETE,
     EXIT_STOPPED,
     REFUSALS,
-    REFUSED,
+    as_refusal,
+    code_of_refusal,
     internal_error,
 )
 from orchestrator.cli.messages import discard, show, show_end, unwritable
+from orchestrator.core.caller import called_by_command
 from orchestrator.core.errors import Refusal
 
 _Parameters = ParamSpec("_Parameters")
@@ -85,8 +87,9 @@ class CommandGroup(click.Group):
             return super().main(*args, **kwargs)
         except OSError as error:
             discard(1)
-            show(f"Error: {unwritable('stdout', error)}\n", err=True)
-            sys.exit(REFUSED)
+            refusal = unwritable("stdout", error)
+            show(f"Error: {refusal}\n", err=True)
+            sys.exit(code_of_refusal(refusal))
         except Exception as error:  # noqa: BLE001  (a bug, whose exit code must be ours)
             sys.exit(internal_error(error))
 
@@ -95,8 +98,10 @@ def _with_exit_code(function: Callable[_Parameters, int | None]) -> Callable[_Pa
     """Exit with the code that the function returns, or with the code of an error that it raises."""
 
     @functools.wraps(function)
+    @called_by_command()
     def wrapped(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> None:
         try:
+            _expect_whole_number("SOURCE_DATE_EPOCH")  # NumPy reads it
             code = function(*args, **kwargs) or COMPLETE
         except BrokenPipeError:  # the reader of a pipe has seen enough
             discard(1)
@@ -106,11 +111,13 @@ def _with_exit_code(function: Callable[_Parameters, int | None]) -> Callable[_Pa
             code = EXIT_STOPPED
         except (click.exceptions.Exit, click.ClickException):
             raise
-        except REFUSALS as error:
-            show(f"Error: {error}\n", err=True)
-            code = EXIT_STOPPED if isinstance(error, Refusal) and error.is_away else REFUSED
-        except Exception as error:  # noqa: BLE001  (a bug, whose exit code must be ours)
-            code = internal_error(error)
+        except Exception as raised:  # noqa: BLE001  (a bug has an exit code of ours, too)
+            error = as_refusal(raised)
+            if isinstance(error, REFUSALS):
+                show(f"Error: {error}\n", err=True)
+                code = code_of_refusal(error)
+            else:
+                code = internal_error(error)
         show_end(code)
         from orchestrator.cluster.ray_process import has_waiting_threads
 
@@ -121,3 +128,12 @@ def _with_exit_code(function: Callable[_Parameters, int | None]) -> Callable[_Pa
         raise SystemExit(code)
 
     return wrapped
+
+
+def _expect_whole_number(variable: str) -> None:
+    """Refuse a variable of the environment with another value than a whole number."""
+    text = os.environ.get(variable)
+    if text is not None and not text.strip().isdecimal():
+        raise Refusal(
+            f"{variable}: expected a whole number, or no such variable; received {text!r}"
+        )

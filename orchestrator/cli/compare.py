@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,8 +74,7 @@ def compare(
     from orchestrator.report.compare.document import changes_document, changes_json
 
     form = form or options.usual_form(path, _FORMATS)
-    changes = api.compare(before, after, margin=margin)
-    changes = replace(changes, accept_provisional=accept_provisional)
+    changes = api.compare(before, after, margin=margin, accept_provisional=accept_provisional)
     failed = failing(changes, fail_on)
     if form == "json":
         write(changes_json(changes, failed), path)

@@ -14,8 +14,10 @@ from orchestrator.cli.command import command
 from orchestrator.cli.exit_codes import COMPLETE, WITH_FAILURES
 from orchestrator.cli.messages import show, show_progress
 from orchestrator.cli.output import write
+from orchestrator.core.formats import Format
 from orchestrator.storage.home import sweep_home
 
+DOCTOR = Format("a check of a machine", 1, id="rnnsweep-doctor")
 _COLOURS = {"ok": "green", "warning": "yellow", "missing": "red"}
 
 
@@ -24,7 +26,12 @@ _COLOURS = {"ok": "green", "warning": "yellow", "missing": "red"}
     notes=("Exit code 1 if something is missing that every sweep needs, or the sweep of --for."),
 )
 @click.option(
-    "--for", "spec", metavar="SPEC", type=options.FILE, help="Check what this spec needs."
+    "--for",
+    "spec",
+    metavar="SPEC",
+    type=options.FILE,
+    callback=options.find_code_next_to,
+    help="Check what this spec needs.",
 )
 @click.option(
     "--address",
@@ -53,7 +60,7 @@ def doctor(spec: Path | None, address: str | None, form: str | None) -> int:
     missing = [check.name for check in checks if check.status == "missing" and check.is_needed]
     if form == "json":
         body = {"is_ready": not missing, "checks": [dataclasses.asdict(check) for check in checks]}
-        write({"format": "rnnsweep-doctor", "version": 1, **body})
+        write({**DOCTOR.head(), **body})
     else:
         show(f"\n{_describe_missing(missing, spec)}\n")
     return WITH_FAILURES if missing else COMPLETE

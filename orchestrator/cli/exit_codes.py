@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from orchestrator import __version__
 from orchestrator.cli.messages import show
-from orchestrator.core.errors import Refusal
+from orchestrator.core.errors import Refusal, refusal_of
 from workloads.failures import DataError
 
 if TYPE_CHECKING:
@@ -28,13 +28,23 @@ EXIT_CODES_HELP = """
 Exit codes:
    0  complete
    1  complete, but a trial or a check failed (--fail-on, parity, --measure, doctor)
-   2  refused: the spec or the command line is wrong; nothing was run
-   3  stopped, or a server does not answer; resume with the same command
+   2  refused: the spec or the command is wrong; nothing was run
+   3  stopped, a server does not answer, or a disk is full; resume with the same command
   70  internal error: a bug in rnnsweep
 """
 
 REFUSALS = (Refusal, DataError)
 """The errors that a user can act on."""
+
+
+def as_refusal(error: Exception) -> Exception:
+    """Return an error of the operating system as a refusal, if it is one; else the error itself."""
+    return (refusal_of(error) or error) if isinstance(error, OSError) else error
+
+
+def code_of_refusal(error: Exception) -> int:
+    """Return the exit code of one of `REFUSALS`."""
+    return EXIT_STOPPED if isinstance(error, Refusal) and error.is_away else REFUSED
 
 
 def code_of(trials: Iterable[FinishedTrial]) -> int:

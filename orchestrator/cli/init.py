@@ -69,14 +69,14 @@ def init(directory: Path, template: str) -> None:
             json_schema.spec_schema_text().encode(), directory / _SCHEMA_COPY
         )  # no user's own file
     except OSError as error:
-        raise Refusal(unwritable(directory, error)) from error
+        raise unwritable(directory, error) from error
     enter = [] if directory.resolve() == Path.cwd() else [f"cd {shlex.quote(str(directory))}"]
     start = f"submit {spec} --address http://HEAD:8265" if template == "cluster" else f"run {spec}"
     commands = (f"rnnsweep {words}" for words in ("doctor", f"plan {spec}", start))
     show("".join(f"{line}\n" for line in ["Next:", *enter, *commands]))
 
 
-_DEMO_PARAMS = [param for param in run.params if param.name not in ("spec", "address", "resume")]
+_DEMO_PARAMS = [param for param in run.params if param.name not in ("spec", "address", "typed")]
 
 
 @command(examples=["rnnsweep demo"], params=_DEMO_PARAMS)
@@ -84,6 +84,5 @@ _DEMO_PARAMS = [param for param in run.params if param.name not in ("spec", "add
 def demo(context: click.Context, /, overrides: tuple[str, ...], **flags: Any) -> None:
     """Run the quickstart, a sweep of three minutes, and report on it."""
     flags["spec"] = sweeps_folder() / "quickstart.yaml"
-    retry = flags["retry_failed"]
-    resume = options.resume_command("demo", None, overrides, retry_failed=retry)
-    context.invoke(run, overrides=overrides, address=None, resume=resume, **flags)
+    typed = options.start_command("demo", None, overrides)
+    context.invoke(run, overrides=overrides, address=None, typed=typed, **flags)

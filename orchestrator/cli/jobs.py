@@ -24,7 +24,8 @@ import click
 from orchestrator.cli import exit_codes, options
 from orchestrator.cli.command import command
 from orchestrator.cli.messages import show, show_progress
-from orchestrator.core.errors import Refusal, last_line
+from orchestrator.cli.output import write
+from orchestrator.core.errors import Refusal, last_line, printable
 from orchestrator.core.text import duration
 from orchestrator.storage.home import sweep_home
 
@@ -114,14 +115,10 @@ def submit(
     if trials > options.MANY_TRIALS and not yes and sys.stdin.isatty():
         options.expect_confirmation(f"Run {trials} trials for each class of hardware?", _ask)
     cluster = Cluster(address)
-    resume = options.resume_command(
-        "submit",
-        spec,
-        overrides,
-        address=address,
-        home=None if home == _HOME else home,
-        retry_failed=flags["retry_failed"],
+    typed = options.start_command(
+        "submit", spec, overrides, address=address, home=None if home == _HOME else home
     )
+    resume = str(typed.with_flags("--retry-failed") if flags["retry_failed"] else typed)
     codes = [read_code(name) for name in (checked.workload_name, *classes)]  # as they are submitted
     sent = f"{checked.model_dump_json()}{[code.digests for code in codes if code]}"
     digest = hashlib.sha256(sent.encode()).hexdigest()
@@ -137,7 +134,7 @@ def submit(
         show(f"{checked.name} is running there already, as {running.id}\n", err=True)
         submitted = running
     else:
-        words = [*options.set_words(overrides), "--resume-command", resume]
+        words = [*options.set_words(overrides), "--typed-as", typed.to_json()]
         flags["quiet"] = quiet
         words += [f"--{name.replace('_', '-')}" for name, is_set in flags.items() if is_set]
         with tempfile.TemporaryDirectory(prefix="rnnsweep-submit-") as scratch:
@@ -178,14 +175,20 @@ def _run_command(spec: SweepSpec, more_words: Sequence[str]) -> str:
 )
 @options.sweep_argument("sweep", required=False)
 @options.dashboard_option()
-def status(sweep: str | None, address: str | None) -> None:
+@options.json_option
+def status(sweep: str | None, address: str | None, form: str | None) -> None:
     """Show the progress of one SWEEP or of all."""
     from orchestrator.cli import local
     from orchestrator.cluster.jobs import Cluster
 
+    if address is None and form == "json":
+        write(local.status_json(sweep_home(), sweep))
+        return
     if address is None:
         show(local.describe_sweeps(sweep_home(), sweep))
         return
+    if form == "json":
+        raise click.UsageError("--format json: the sweeps of this machine only, without --address")
     cluster = Cluster(address)
     if sweep is not None:
         latest = [_expect_start(cluster, sweep)]
@@ -222,7 +225,7 @@ def logs(sweep: str, address: str | None, follow: bool) -> int:
     latest = _expect_start(cluster, sweep)
     if follow and latest.is_active:
         return _follow(cluster, latest, None)
-    show(cluster.log(latest.id))
+    show(printable(cluster.log(latest.id)))
     return exit_codes.COMPLETE
 
 
@@ -279,6 +282,10 @@ def fetch_report(address: str, sweep: str | None, words: Sequence[str]) -> bytes
     return content.encode()
 
 
+def _show_log(text: str) -> None:
+    show(printable(text))
+
+
 def _follow(cluster: Cluster, submitted: Submitted, resume: str | None) -> int:
     """Print the log of a start until it ends; return its exit code."""
     from orchestrator.cluster.jobs import OutOfReach
@@ -286,7 +293,7 @@ def _follow(cluster: Cluster, submitted: Submitted, resume: str | None) -> int:
     commands = _next_commands(submitted.sweep, cluster.address)
     try:
         with exit_codes.interrupted_by(signal.SIGTERM):
-            end = cluster.follow(submitted.id, show, show_progress)
+            end = cluster.follow(submitted.id, _show_log, show_progress)
     except KeyboardInterrupt:
         show(f"\n{submitted.sweep} continues without this terminal.\n{commands}", err=True)
         return exit_codes.EXIT_STOPPED

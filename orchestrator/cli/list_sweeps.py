@@ -8,8 +8,11 @@ from operator import itemgetter
 from orchestrator.cli import options
 from orchestrator.cli.command import command
 from orchestrator.cli.output import write
+from orchestrator.core.formats import Format
 from orchestrator.core.text import counted
 from orchestrator.storage.home import sweep_home
+
+SWEEP_LIST = Format("a list of sweeps", 1, id="rnnsweep-list")
 
 
 @command("list", examples=["rnnsweep list"])
@@ -25,7 +28,7 @@ def list_command(form: str | None) -> None:
     sweeps = local.sweep_rows(home, store)
     places = {"home": str(home), "store": without_passwords(store)}
     if form == "json":
-        write({"format": "rnnsweep-list", "version": 1, **places, "sweeps": sweeps})
+        write({**SWEEP_LIST.head(), **places, "sweeps": sweeps})
         return
     columns = [
         Column(name.replace("_", " "), itemgetter(name), show=_cell, numeric=isinstance(cell, int))

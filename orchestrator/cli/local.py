@@ -1,29 +1,34 @@
 """Sweeps of this machine: their progress, read from their journals, their log and their end."""
 
 import contextlib
+import dataclasses
 import datetime
 import os
 import signal
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from orchestrator.cli.exit_codes import COMPLETE, EXIT_STOPPED, code_of
 from orchestrator.cli.messages import show
-from orchestrator.core.errors import Refusal
+from orchestrator.core.errors import Refusal, printable
 from orchestrator.core.failures import FailureLimit, describe_failures
+from orchestrator.core.formats import Format
 from orchestrator.core.text import counted as number_of
 from orchestrator.core.text import duration
 from orchestrator.core.trial import FinishedTrial, count_expected
 from orchestrator.storage import journal
+from orchestrator.storage.heartbeat import read_heartbeat
 from orchestrator.storage.home import HomeUnusable, SweepFolder
 from orchestrator.storage.journal import JournalState, read, read_running
 from orchestrator.storage.lock import Owner, holder
 from orchestrator.storage.tracking.trackers import is_missing, without_passwords
 
+STATUS = Format("the status of sweeps", 1, id="rnnsweep-status")
 _WAIT_S, _POLL_S, _FOLLOW_S = 90.0, 0.2, 1.0
 _COUNTS = ("trials", "trials_expected", "trials_failed")
 """Metrics of a sweep's parent run, which it has from its first report on."""
@@ -40,6 +45,64 @@ def describe_sweeps(home: Path, name: str | None) -> str:
         with _skipped(folder.name):
             texts.append(_describe(folder))
     return "".join(texts) or f"no sweeps in {home}\n"
+
+
+def status_json(home: Path, name: str | None) -> dict[str, Any]:
+    """Return the progress of each readable sweep of the home, or of the one of that name."""
+    rows = list[dict[str, Any]]()
+    if name is not None:
+        rows.append(_status(_expect_sweep(home, name)))
+    else:
+        for folder in _folders(home):
+            with _skipped(folder.name):
+                rows.append(_status(folder))
+    return {**STATUS.head(), "at_s": time.time(), "home": str(home), "sweeps": rows}
+
+
+def _status(folder: SweepFolder) -> dict[str, Any]:
+    """Return the progress of a sweep as JSON data; times are seconds since the epoch."""
+    number = folder.latest()
+    state, driver = read(folder.generation(number)), holder(folder.path)
+    heartbeat = read_heartbeat(folder.path)
+    row: dict[str, Any] = {
+        "sweep": state.identity.label if state else folder.name,
+        "generation": number,
+        "state": _state_word(state, is_running=driver is not None),
+        "driver": dataclasses.asdict(driver) if driver else None,
+        "trials": None,
+        "running": [],
+        "heartbeat": dataclasses.asdict(heartbeat) if heartbeat else None,
+    }
+    if state is None or not state.sessions:
+        return row
+    session = state.sessions[-1]
+    finished, blocks, total, trials = _extent(state)
+    outcomes = Counter(done.outcome.status for done in finished)
+    row["trials"] = {
+        "ended": len(finished),
+        "expected": trials,
+        "at_most": session.may_stop_early and not state.stop_decision,
+        "outcomes": dict(sorted(outcomes.items())),
+        "last_ended_s": max((done.ended_s for done in finished), default=None),
+    }
+    row["blocks"] = {"suggested": blocks, "expected": total}
+    row["session"] = {
+        "started_s": session.at_s,
+        "rnnsweep": session.version,
+        "lost_attempts": state.lost_attempts,
+    }
+    if driver is not None:
+        running = read_running(folder.generation(number), session.at_s)
+        row["running"] = [{"since_s": since_s, "what": text} for since_s, text in running]
+    return row
+
+
+def _state_word(state: JournalState | None, *, is_running: bool) -> str:
+    if state is None or not state.sessions:
+        return "starting" if is_running else "not started"
+    if is_running:
+        return "running"
+    return state.ended.state if state.ended else "killed"
 
 
 @contextlib.contextmanager
@@ -149,31 +212,81 @@ def _row(
     }
 
 
-def _describe(folder: SweepFolder) -> str:
-    state = read(folder.generation(folder.latest()))
+@dataclass(frozen=True, slots=True)
+class LocalProgress:
+    """How far a sweep of this machine is; the numbers are of the last plan.
+
+    `trials_text` has them as a person reads them. `running` has what runs, and for how many
+    seconds. The `fingerprint` differs once the journal has changed; `state` is the journal's.
+    """
+
+    activity: str
+    ended: int
+    trials: int
+    trials_text: str
+    running: tuple[tuple[str, float], ...]
+    left: str
+    fingerprint: object
+    state: JournalState | None
+
+
+def read_progress(folder: SweepFolder, before: LocalProgress | None = None) -> LocalProgress:
+    """Return how far the latest generation of a sweep is.
+
+    An unchanged journal is not read again for one who has what was returned `before`.
+    """
+    place = folder.generation(folder.latest())
+    fingerprint = _fingerprint(place)
+    if before is not None and before.fingerprint == fingerprint:
+        state = before.state
+    else:
+        state = read(place)
     if state is None:
-        return f"{folder.name}: not started\n"
+        return LocalProgress("not started", 0, 0, "no trials yet", (), "", fingerprint, state)
+    activity = _activity(folder, state)
     if not state.sessions:
-        return f"{state.identity.label}: {_activity(folder, state)}\n"
+        return LocalProgress(activity, 0, 0, "no trials yet", (), "", fingerprint, state)
     session = state.sessions[-1]
     finished, blocks, total, trials = _extent(state)
     outcomes = Counter(done.outcome.status for done in finished)
     counted = ", ".join(f"{number} {status}" for status, number in sorted(outcomes.items()))
     is_open = session.may_stop_early and not state.stop_decision
     at_most = "at most " if is_open else ""
-    lines = [
-        f"{state.identity.label}: {_activity(folder, state)}",
-        f"  {len(finished)} of {at_most}{trials} trials ended ({counted or 'none yet'}), "
-        f"{blocks} of {at_most}{total} blocks suggested",
-    ]
+    text = (
+        f"{len(finished)} of {at_most}{trials} trials ended ({counted or 'none yet'}), "
+        f"{blocks} of {at_most}{total} blocks suggested"
+    )
+    running, left = tuple[tuple[str, float], ...](), ""
     if holder(folder.path) is not None:
-        now_s, place = time.time(), folder.generation(folder.latest())
-        for since_s, text in read_running(place, session.at_s):
-            lines.append(f"  runs {text}, for {duration(now_s - since_s)}")
+        now_s = time.time()
+        running = tuple((job, now_s - at_s) for at_s, job in read_running(place, session.at_s))
         ended = sum(done.ended_s >= session.at_s for done in finished)
         if ended > 1:  # one trial is no pace
             remaining = duration((now_s - session.at_s) / ended * (trials - len(finished)))
-            lines.append(f"  {'at most' if is_open else 'about'} {remaining} left")
+            left = f"{'at most' if is_open else 'about'} {remaining} left"
+    return LocalProgress(activity, len(finished), trials, text, running, left, fingerprint, state)
+
+
+def _fingerprint(place: Path) -> object:
+    try:
+        status = (place / journal.JOURNAL_FILE).stat()
+    except OSError:
+        return place
+    return place, status.st_size, status.st_mtime_ns
+
+
+def _describe(folder: SweepFolder) -> str:
+    progress = read_progress(folder)
+    state = progress.state
+    if state is None:
+        return f"{folder.name}: {progress.activity}\n"
+    lines = [f"{state.identity.label}: {progress.activity}"]
+    if not state.sessions:
+        return f"{lines[0]}\n"
+    finished, *_ = _extent(state)
+    lines.append(f"  {progress.trials_text}")
+    lines += [f"  runs {text}, for {duration(seconds)}" for text, seconds in progress.running]
+    lines += [f"  {progress.left}"] if progress.left else []
     if state.stop_decision:
         decision = state.stop_decision
         lines.append(f"  enough after {decision.blocks} blocks: {decision.reason}")
@@ -222,12 +335,18 @@ def _activity(folder: SweepFolder, state: JournalState) -> str:
 def show_log(home: Path, name: str, *, follow: bool) -> int:
     """Print the log of a sweep; with `follow`, to the end of its driver; return its exit code."""
     folder, is_running = _expect_sweep(home, name), True
-    if not folder.log.exists():
-        raise Refusal(f"{folder.log}: no such file; only `rnnsweep run` writes one")
-    with folder.log.open("rb") as file:
+    try:  # a named pipe of another user, in a shared home, is not waited for
+        descriptor = os.open(folder.log, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise Refusal(f"{folder.log}: {reason}; `rnnsweep run` writes this file") from error
+    with os.fdopen(descriptor, "rb") as file:
         while is_running:
             is_running = follow and holder(folder.path) is not None  # before the last lines
-            show(file.read())
+            if file.tell() > os.fstat(file.fileno()).st_size:  # it was rotated
+                file.seek(0)
+            text = file.read().decode(errors="replace")
+            show(printable(text))  # Ray colours its lines, and others may do worse
             time.sleep(_FOLLOW_S if is_running else 0)
     state = read(folder.generation(folder.latest())) if follow else None
     if state is None:

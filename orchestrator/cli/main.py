@@ -11,10 +11,12 @@ import click
 from orchestrator import __version__
 from orchestrator.cli.bench import bench
 from orchestrator.cli.best import best
+from orchestrator.cli.check import check_command
 from orchestrator.cli.command import CommandGroup, CommandWithExamples
 from orchestrator.cli.compare import compare
 from orchestrator.cli.doctor import doctor
 from orchestrator.cli.exit_codes import EXIT_CODES_HELP
+from orchestrator.cli.export import export
 from orchestrator.cli.hardware import hardware
 from orchestrator.cli.init import demo, init
 from orchestrator.cli.jobs import logs, repair, status, stop, submit
@@ -29,8 +31,8 @@ from orchestrator.cli.ui import ui
 from orchestrator.cli.workloads import workloads
 
 GROUPS: Mapping[str, Sequence[CommandWithExamples]] = {
-    "Run": (init, demo, plan, run, submit, status, logs, stop, repair),
-    "Read": (list_command, report, best, query, predict, ui),
+    "Run": (init, demo, plan, run, submit, status, logs, stop, check_command, repair),
+    "Read": (list_command, report, best, query, predict, export, ui),
     "Compare": (bench, compare, parity),
     "Machine": (doctor, hardware, workloads),
 }

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from orchestrator.core.errors import Refusal
+from orchestrator.core.errors import Refusal, refusal_of
 
 _KEY = "rnnsweep.messages"  # of click's context, which a command has to itself
 
@@ -56,7 +56,7 @@ def show(text: str | bytes, *, err: bool = False) -> None:
     except OSError as error:
         discard(2 if err else 1)  # the rest of the buffer is lost as well
         if not err:
-            raise Refusal(unwritable("stdout", error)) from error
+            raise unwritable("stdout", error) from error
 
 
 def show_progress(line: str, event: str = "message", **facts: Any) -> None:
@@ -77,10 +77,11 @@ def discard(descriptor: int) -> None:
     os.close(nowhere)
 
 
-def unwritable(path: Path | str, error: OSError) -> str:
-    """Return the message for a place that cannot be written."""
+def unwritable(path: Path | str, error: OSError) -> Refusal:
+    """Return the refusal of a place that cannot be written."""
     reason = (error.strerror or str(error)).lower()
-    return f"{path}: expected a place that can be written, received: {reason}"
+    other = Refusal(f"{path}: expected a place that can be written, received: {reason}")
+    return refusal_of(error, path) or other
 
 
 def wants_colour() -> bool:

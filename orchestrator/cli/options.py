@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import functools
-import shlex
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import click
 
 from orchestrator.cli.messages import choose_messages, show
 from orchestrator.core.errors import Refusal
+from orchestrator.core.start_command import StartCommand
 from orchestrator.storage.home import sweep_home
+from workloads.own_code import code_in
 
 CommandFunction = TypeVar("CommandFunction", bound=Callable[..., Any])
 
@@ -23,7 +25,16 @@ MANY_TRIALS = 500
 FILE = click.Path(path_type=Path)
 """The type of an argument that is a path."""
 
-spec_argument = click.argument("spec", type=FILE)
+
+def find_code_next_to(context: click.Context, _: click.Parameter, spec: Path | None) -> Path | None:
+    """Let the modules that a spec names be found in its folder, while the command runs."""
+    if spec is not None:
+        context.with_resource(code_in(spec.parent))
+    return spec
+
+
+spec_argument = click.argument("spec", type=FILE, callback=find_code_next_to)
+"""The path of a spec, next to which the code of its workload may be."""
 
 
 def _sweep_names(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
@@ -62,6 +73,34 @@ same_code_option = click.option(
     "--same-code",
     is_flag=True,
     help="Resume with changed code of your own workload: the change does not matter.",
+)
+
+
+class Duration(click.ParamType[float]):
+    """A time such as `30m`, as seconds."""
+
+    name = "duration"
+    _SECONDS: ClassVar[Mapping[str, float]] = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Return the seconds; refuse a value without a unit, since `30` may mean either."""
+        match = re.fullmatch(r"(\d+(?:\.\d+)?) ?(s|min|m|h)", str(value).strip())
+        if match is None:
+            self.fail(f"expected a time such as 90s, 30m or 2h; received {value}", param, ctx)
+        return float(match[1]) * self._SECONDS[match[2]]
+
+
+wait_quiet_option = click.option(
+    "--wait-quiet",
+    "wait_quiet_s",
+    type=Duration(),
+    metavar="TIME",
+    help=(
+        "If other processes take the CPUs, wait until they do not, at most so long (such as 30m); "
+        "exit with code 3 if they still do."
+    ),
 )
 
 json_progress_option = click.option(
@@ -170,7 +209,9 @@ def start_options(function: Callable[..., int]) -> Callable[..., int]:
     def start(*, overrides: Sequence[str], accept_provisional: bool, **options: Any) -> int:
         accepted = ["disturbed.accept_provisional=true"] if accept_provisional else []
         if options["take_over"]:
-            text = "another driver that still runs this sweep stops at its next heartbeat, and"
+            text = (
+                "another driver that still runs this sweep stops when it next renews its lease, and"
+            )
             show(f"Warning: {text} what it has not recorded is run once more\n", err=True)
         return function(overrides=(*overrides, *accepted), **options)
 
@@ -185,27 +226,29 @@ def set_words(overrides: Sequence[str]) -> list[str]:
     return [word for override in overrides for word in ("--set", override)]
 
 
-def resume_command(
+def start_command(
     command: str,
     spec: Path | None,
     overrides: Sequence[str],
     *,
     address: str | None = None,
     home: str | None = None,
-    retry_failed: bool = False,
-) -> str:
-    """Return the command that resumes a sweep, quoted for a shell."""
-    words = ["rnnsweep", command]
-    if spec:
-        words.append(str(spec))
-    if address:
-        words += ["--address", address]
-    words += set_words(overrides)
-    if home:
-        words += ["--home", home]
-    if retry_failed:
-        words.append("--retry-failed")
-    return shlex.join(words)
+    prometheus: Path | None = None,
+) -> StartCommand:
+    """Return the start of a sweep as it was typed, without what concerns this start alone."""
+    words = ["rnnsweep", command, *([str(spec)] if spec else [])]
+    words += ["--address", address] if address else []
+    kept = ["--home", home] if home else []
+    kept += ["--prometheus", str(prometheus)] if prometheus else []
+    return StartCommand(tuple(words), tuple(overrides), tuple(kept))
+
+
+def _read_start(_: click.Context, __: click.Parameter, text: str | None) -> StartCommand | None:
+    return None if text is None else StartCommand.from_json(text)
+
+
+typed_as_option = click.option("--typed-as", "typed", callback=_read_start, hidden=True)
+"""The start that a person typed, as JSON, for a command that another one begins."""
 
 
 def expect_confirmation(question: str, ask: Callable[[str], str]) -> None:

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.cli.messages import discard, show, show_progress, unwritable, wants_colour
-from orchestrator.core.errors import Refusal
 from orchestrator.storage.private_files import open_private
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ def write_output(content: bytes, output: Path | None) -> None:
             with atomic_write(Path(os.path.realpath(output))) as file:
                 file.write(content)
     except OSError as error:
-        raise Refusal(unwritable(output, error)) from error
+        raise unwritable(output, error) from error
     show_progress(f"wrote {output}")
 
 
@@ -96,6 +95,7 @@ def quiet(log: Path) -> Iterator[Console]:
     logger, handler = logging.getLogger("rnnsweep"), logging.FileHandler(log, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s  %(message)s", "%Y-%m-%d %H:%M:%S"))
     logger.addHandler(handler)
+    level = logger.level
     logger.setLevel(logging.INFO)
     try:
         with _Terminal(os.fdopen(os.dup(kept[2]), "wb"), encoding="utf-8") as terminal:
@@ -105,6 +105,7 @@ def quiet(log: Path) -> Iterator[Console]:
             yield Console(file=terminal, highlight=False, markup=False, emoji=False)
     finally:
         logger.removeHandler(handler)
+        logger.setLevel(level)
         handler.close()
         for stream in (sys.stdout, sys.stderr):
             stream.flush()

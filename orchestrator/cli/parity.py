@@ -1,4 +1,4 @@
-"""`rnnsweep parity`: whether implementations agree on the same weights."""
+"""`rnnsweep parity`: whether two machines compute the same from the same weights."""
 
 # ruff: noqa: PLC0415
 
@@ -10,24 +10,27 @@ import click
 
 from orchestrator.cli import options
 from orchestrator.cli.command import command
-from orchestrator.cli.exit_codes import COMPLETE, WITH_FAILURES, interrupted_by
+from orchestrator.cli.exit_codes import COMPLETE, EXIT_STOPPED, WITH_FAILURES, interrupted_by
 from orchestrator.cli.messages import show, show_progress
 from orchestrator.cli.output import write
 from orchestrator.core.errors import Refusal
 
 _NOTES = """
-Each implementation that can run on this machine's CPU and GPU (or those given) trains for a few
-steps, and saves its weights and its outputs on validation data. Then each loads the weights of
-all others, and the largest relative differences of the outputs are printed. The number of images
-is a setting: --set validation_samples=32. Exit code 1 if a difference exceeds its tolerance. Use
---save here and --load there to compare two machines.
+A sweep compares what its arms compute by itself. This command does what a sweep cannot: it
+compares two machines that have no sweep in common, and checks that saved weights are portable.
+--save trains each implementation that can run on this machine's CPU and GPU (or those given) for
+a few steps, and saves its weights and its outputs on validation data. --load has each
+implementation of that machine load all saved weights, and prints the largest relative
+differences of the outputs. The number of images is a setting: --set validation_samples=32. Exit
+code 1 if a difference exceeds its tolerance. After Ctrl-C the results so far are printed, and
+what was saved can be loaded.
 """
 
 
 @command(
     examples=[
-        "rnnsweep parity tensorflow/portable torch/fused --set cell=gru",
         "rnnsweep parity --save weights",
+        "rnnsweep parity tensorflow/portable torch/fused --set cell=gru --save weights",
         "rnnsweep parity --load weights",
     ],
     notes=_NOTES,
@@ -41,7 +44,9 @@ is a setting: --set validation_samples=32. Exit code 1 if a difference exceeds i
     type=click.FloatRange(min=0, min_open=True),
     help="Allow relative differences up to this; by default what the precisions explain.",
 )
-@click.option("--save", "into", metavar="DIR", type=options.FILE, help="Save into DIR and stop.")
+@click.option(
+    "--save", "into", metavar="DIR", type=options.FILE, help="Save weights and outputs into DIR."
+)
 @click.option(
     "--load",
     "source",
@@ -58,25 +63,34 @@ def parity(
     source: Path | None,
     form: str | None,
 ) -> int:
-    """Check that implementations agree on the same weights."""
+    """Save weights and outputs here, and compare them on another machine."""
     from orchestrator.diagnostics import parity as checks
 
     if into is not None and source is not None:
         raise Refusal("expected --save or --load; received both: run the command twice")
-    with interrupted_by(signal.SIGTERM):  # trainers and temporary files go, as on Ctrl-C
-        result = checks.check(
-            implementations,
-            overrides,
-            show_progress,
-            tolerance=tolerance,
-            into=into,
-            source=source,
-        )
-    if form == "json":
-        write(checks.parity_json(result))
+    if into is not None:
+        if tolerance is not None:
+            raise Refusal("--tolerance: expected together with --load; received it with --save")
+        check = checks.prepare_saving(implementations, overrides, into)
+    elif source is not None:
+        check = checks.prepare_comparing(implementations, overrides, source, tolerance)
     else:
-        write(checks.parity_document(result))
-    if result.kept_in:
-        command = shlex.join(["rnnsweep", "parity", "--load", str(result.kept_in)])
+        raise Refusal(
+            "expected --save DIR, and then --load DIR here or on another machine; received neither"
+        )
+    with interrupted_by(signal.SIGTERM):  # trainers end, as on Ctrl-C
+        try:
+            check.run(show_progress)
+        except KeyboardInterrupt:
+            if not check.finished:
+                raise
+    if form == "json":
+        write(checks.parity_json(check))
+    else:
+        write(checks.parity_document(check))
+    if into is not None and check.saved:
+        command = shlex.join(["rnnsweep", "parity", "--load", str(check.folder)])
         show(f"Compare, here or on another machine that has the folder:\n  {command}\n", err=True)
-    return COMPLETE if result.is_good else WITH_FAILURES
+    if not check.is_complete:
+        return EXIT_STOPPED
+    return COMPLETE if check.is_good else WITH_FAILURES

@@ -2,10 +2,14 @@
 
 # ruff: noqa: PLC0415
 
+from __future__ import annotations
+
 import contextlib
 import dataclasses
 import os
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,7 +17,16 @@ from orchestrator.cli import options
 from orchestrator.cli.command import command
 from orchestrator.cli.messages import show
 from orchestrator.cli.output import write
+from orchestrator.core.formats import Format
 from orchestrator.storage.home import sweep_home
+
+if TYPE_CHECKING:
+    from orchestrator.hardware import Look, Node, OtherWork
+    from orchestrator.planning.plan import Plan
+    from orchestrator.scheduling.remaining import RemainingWork
+    from orchestrator.spec import SweepSpec
+
+PLAN = Format("a plan", 4, id="rnnsweep-plan")
 
 
 @command(
@@ -44,9 +57,11 @@ def plan(
     form: str | None,
 ) -> None:
     """Show what would run where, what cannot run, and how long it takes."""
+    from orchestrator.hardware import Look, classify
+
+    look = None if address is not None else Look()  # its seconds pass meanwhile
     from orchestrator.cluster import connection
     from orchestrator.execution.workload_check import check_spec_file
-    from orchestrator.hardware import classify
     from orchestrator.planning.description import describe_plan
     from orchestrator.planning.lanes import make_lanes
     from orchestrator.planning.objectives import open_limit
@@ -54,7 +69,7 @@ def plan(
     from orchestrator.scheduling.forecast import Forecaster
     from orchestrator.scheduling.forecast_text import describe_forecast
     from orchestrator.scheduling.remaining import remaining_work
-    from orchestrator.scheduling.runnable import expect_runnable
+    from orchestrator.scheduling.runnable import replaced_baseline
     from orchestrator.storage import resume
     from orchestrator.storage.home import SweepFolder
     from orchestrator.storage.tracking.trackers import tracking_uri
@@ -66,27 +81,71 @@ def plan(
             cluster = connection.connect(address, may_be_empty=checked.may_wait)
             nodes = stack.enter_context(cluster)
         made = make_plan(checked, classify(nodes), "to come" if address is not None else None)
-    home = sweep_home()
-    store = tracking_uri(home, os.environ)
-    state = resume.preview(SweepFolder(home, checked.name), checked, store, same_code=same_code)
+        seen = _other_work(look, nodes, made)
+    folder = SweepFolder(sweep_home(), checked.name)
+    store = tracking_uri(folder.home, os.environ)
+    state = resume.preview(folder, checked, store, same_code=same_code)
     work = remaining_work(checked, made, state, retry_failed=False)
     made = work.running
     forecaster = Forecaster(checked, state)
     expected = forecaster.forecast(work, each_config=form == "json")
-    others = forecaster.fleets(fleets, nodes)
+    others = forecaster.fleets(fleets, nodes, options.start_command("run", spec, overrides))
     if form == "json":
-        head = {"format": "rnnsweep-plan", "version": 4}
         pruner = checked.search.pruner.name if checked.search.pruner else None
         opening = {"open_blocks": open_limit(checked, made, make_lanes(made)), "pruner": pruner}
         rest = dataclasses.asdict(expected) | {"fleets": list(map(dataclasses.asdict, others))}
-        write({**head, **made.as_json(), **opening, **rest})
+        taken = {host: dataclasses.asdict(work) for host, work in seen().items()}
+        write({**PLAN.head(), **made.as_json(), **opening, **rest, "other_work": taken})
     else:
-        stopped = [f"  {work.failures.describe(arm)}" for arm in work.failures.stopped]
-        show(f"{describe_plan(checked, made, expected.waits, stopped)}\n")
+        notes = [
+            *(work.failures.describe(arm) for arm in work.failures.stopped),
+            *replaced_baseline(checked, work.plan),
+        ]
+        show(f"{describe_plan(checked, made, expected.waits, [f'  {one}' for one in notes])}\n")
     if not fleets:
-        expect_runnable(checked, work.plan)
+        _expect_a_start(checked, work, on_cluster=address is not None)
     if form != "json" and work.plan.possible and not made.possible:
         show("every arm is stopped: nothing is left to run\n")
     elif form != "json":
         at_most = made.ending == "open" or checked.search.pruner is not None
         show(f"{describe_forecast(expected, others, at_most=at_most)}\n")
+        show(_busy_line(seen(), checked.disturbance_limits.others_cpu_pct))
+
+
+def _expect_a_start(spec: SweepSpec, work: RemainingWork, *, on_cluster: bool) -> None:
+    """Refuse what a start would refuse: a spec that cannot run, or whose data are missing."""
+    from orchestrator.scheduling.runnable import expect_runnable, refuse_missing_data
+
+    expect_runnable(spec, work.plan)
+    if work.missing and not on_cluster:
+        refuse_missing_data(spec)
+
+
+def _busy_line(seen: Mapping[str, OtherWork], limit_pct: float) -> str:
+    """Return what others take of busy machines, and what follows; empty if none is busy."""
+    from orchestrator.cluster.other_work import describe_busy, warn_of
+
+    busy = describe_busy(seen, limit_pct)
+    return f"{warn_of(busy)}\n" if busy else ""
+
+
+def _other_work(
+    look: Look | None, nodes: Sequence[Node], made: Plan
+) -> Callable[[], dict[str, OtherWork]]:
+    """Return a function that returns what others take of the machines of the plan, by host name.
+
+    It waits for the look at this machine. Without one the nodes of the connected cluster are looked
+    at now.
+    """
+    from orchestrator.cluster.other_work import observe_nodes
+
+    if look is None:
+        working = {node.id: node for arm in made.possible for node in arm.hardware.nodes}
+        seen = observe_nodes([*working.values()]) if working else {}
+        return lambda: seen
+
+    def here() -> dict[str, OtherWork]:
+        work = look.result()
+        return {} if work is None else {nodes[0].profile.hostname: work}
+
+    return here

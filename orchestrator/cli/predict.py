@@ -2,8 +2,12 @@
 
 # ruff: noqa: PLC0415
 
+from __future__ import annotations
+
 import dataclasses
+from collections.abc import Sequence
 from operator import attrgetter
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,6 +16,9 @@ from orchestrator.cli import options
 from orchestrator.cli.command import command
 from orchestrator.cli.exit_codes import COMPLETE, WITH_FAILURES
 from orchestrator.cli.output import write
+
+if TYPE_CHECKING:
+    from orchestrator.analysis.cost_model import Expectation
 
 _NOTES = """
 90 % of such trials are expected in the intervals. Nothing is predicted outside of the measured
@@ -62,10 +69,31 @@ def predict(
             for name, title in titles.items()
         ]
         table = make_table(columns, predicted)
-        reasons = tuple(
-            dict.fromkeys(prediction.reason for prediction in expected if prediction.reason)
+        section = Section(
+            "", tables=(table,) if predicted else (), paragraphs=tuple(_reasons(expected))
         )
-        section = Section("", tables=(table,) if predicted else (), paragraphs=reasons)
         title = f"Expected of {config_phrase(config)} by {sweep}"
         write(Document(title, (section,)))
     return COMPLETE if predicted else WITH_FAILURES
+
+
+def _reasons(expected: Sequence[Expectation]) -> list[str]:
+    """Return why there are no predictions: each reason once, with the costs and arms it is for.
+
+    Costs that no trial has are left out. Where nothing is predicted the first reason is enough.
+    """
+    from orchestrator.analysis.statistics.formatting import joined
+
+    measured = [prediction for prediction in expected if prediction.is_measured] or expected
+    places: dict[str, dict[str, list[str]]] = {}
+    for prediction in measured:
+        if prediction.reason is not None:
+            place = f"{prediction.target} of {prediction.arm}: "  # with which a reason begins
+            of_arms = places.setdefault(prediction.reason.removeprefix(place), {})
+            of_arms.setdefault(str(prediction.arm), []).append(prediction.target)
+    if places and not any(prediction.value is not None for prediction in expected):
+        return [f"nothing is predicted: {next(iter(places))}"]
+    return [
+        f"{reason} ({'; '.join(f'{joined(costs)} of {arm}' for arm, costs in of_arms.items())})"
+        for reason, of_arms in places.items()
+    ]

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Mapping
 from typing import Self
 
 from rich.console import Console, Group, RenderableType
@@ -11,6 +12,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from orchestrator.cli.messages import AS_TEXT, Messages
+from orchestrator.core.records import Direction
 from orchestrator.core.text import counted
 from orchestrator.core.trial import FinishedTrial
 from orchestrator.planning.plan import Plan
@@ -19,6 +21,44 @@ from orchestrator.scheduling.watcher import Watcher
 _REFRESH_PER_S = 1  # more would be work on the machine that is being measured
 _SILENCE_S = 30.0  # at most, in a log
 _ROWS = 8  # of running jobs, at most
+
+
+class WaitingLine:
+    """What a command waits for, renewed in place on a terminal, as a line now and then elsewhere.
+
+    It is a context manager: the line is removed at its end, or by `clear`.
+    """
+
+    def __init__(self, console: Console, form: Messages = AS_TEXT) -> None:
+        self._console, self._form = console, form
+        self._live: Live | None = None
+        self._printed_s: float | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.clear()
+
+    def show(self, text: str) -> None:
+        """Show what is waited for now."""
+        if self._console.is_interactive and not self._form.are_json:
+            if self._live is None:
+                self._live = Live(console=self._console, auto_refresh=False, transient=True)
+                self._live.start()
+            self._live.update(Text(f"{text} (Ctrl-C ends it)", style="yellow"), refresh=True)
+            return
+        now_s = time.monotonic()
+        if self._printed_s is None or now_s - self._printed_s > _SILENCE_S:
+            self._printed_s = now_s
+            line = self._form.line(text, "phase")
+            self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+    def clear(self) -> None:
+        """Remove the line from the terminal."""
+        live, self._live = self._live, None
+        if live is not None:
+            live.stop()
 
 
 class PlainLines(Watcher):
@@ -91,7 +131,7 @@ class LiveView(PlainLines):
         self._live.stop()
 
     def drawn(self) -> RenderableType:
-        """Return the current view: a bar, what leads, what runs, and how far each arm is."""
+        """Return the current view: a bar, other work, what leads, what runs, and what failed."""
         ended, rows = self.ended.total(), self.running()
         head = [
             f"{ended} of {self.total} trials",
@@ -105,11 +145,12 @@ class LiveView(PlainLines):
         leads = [Text(lead, style="green", no_wrap=False, overflow="fold") for lead in self.leads]
         jobs = [Text(f"▸ {row}", no_wrap=True, overflow="ellipsis") for row in rows[:_ROWS]]
         words = [
-            f"{self._name(arm)}: {count} failed" for arm, count in self.failed.items() if count
+            f"{self._arm_name(arm)}: {count} failed" for arm, count in self.failed.items() if count
         ]
-        return Group(
-            line, *leads, *jobs, *(Text(text, style="red", no_wrap=True) for text in words)
-        )
+        other_work = self.other_work()
+        busy = [Text(other_work, style="yellow", overflow="fold")] if other_work else []
+        failed = [Text(text, style="red", no_wrap=True) for text in words]
+        return Group(line, *busy, *leads, *jobs, *failed)
 
 
 def make_view(
@@ -118,12 +159,16 @@ def make_view(
     messages: Messages = AS_TEXT,
     *,
     margin: float = 0.0,
+    objectives: Mapping[str, Direction] | None = None,
     quiet: bool = False,
 ) -> PlainLines:
     """Return the live view on a terminal, lines elsewhere; if quiet, only of failures."""
-    if console.is_interactive and not quiet and not messages.are_json:
-        return LiveView(console, plan, messages, margin=margin)
-    view = PlainLines(console, plan, messages, margin=margin)
+    is_live = console.is_interactive and not quiet and not messages.are_json
+    kind = LiveView if is_live else PlainLines
+    view = kind(console, plan, messages, margin=margin)
+    view.objectives = objectives or {}
+    if is_live:
+        return view
     if messages.are_json:
         view.hidden = frozenset({"call"})  # the object of a trial has its whole failure
     elif quiet:

@@ -47,7 +47,8 @@ are in UTC. A query cannot reach files, the network or other data.
     "--columns",
     "column_names",
     metavar="A,B,…",
-    help="Print these columns in this order; `all` for all.",
+    help="Print these columns in this order; `config` for the params that configs vary, `all`"
+    " for all.",
 )
 @click.option(
     "--sort",
@@ -57,6 +58,20 @@ are in UTC. A query cannot reach files, the network or other data.
 )
 @click.option("--limit", metavar="N", type=click.IntRange(min=0), help="Print at most N rows.")
 @click.option("--list", "lists_columns", is_flag=True, help="List the columns instead of the rows.")
+@click.option(
+    "--memory-mib",
+    type=click.IntRange(min=16),
+    default=2048,
+    show_default=True,
+    help="Let the query use this much memory.",
+)
+@click.option(
+    "--timeout-s",
+    type=click.FloatRange(min=0, min_open=True),
+    default=300.0,
+    show_default=True,
+    help="End the query after so many seconds.",
+)
 @options.generation_option
 @options.output_options(_FORMATS)
 def query(  # noqa: PLR0913  (its options)
@@ -69,12 +84,20 @@ def query(  # noqa: PLR0913  (its options)
     sort_names: str | None,
     limit: int | None,
     lists_columns: bool,
+    memory_mib: int,
+    timeout_s: float,
     generation: int | None,
     form: Any,
     path: Path | None,
 ) -> None:
     """Print the trials of SWEEP that match WHERE, or the result of SQL."""
-    from orchestrator.report.query import as_bytes, query_records, usual_columns
+    from orchestrator.report.query import (
+        QueryLimits,
+        as_bytes,
+        param_columns,
+        query_records,
+        usual_columns,
+    )
     from orchestrator.storage.tracking.reader import read_rows
 
     has_conditions = where or column_names or sort_names or limit is not None
@@ -91,6 +114,10 @@ def query(  # noqa: PLR0913  (its options)
     rows = {label: table for label, (_, table) in read.items()}
     record = sweeps[sweep]
     wanted = _names(column_names)
+    if _CONFIG in wanted:
+        place = wanted.index(_CONFIG)
+        wanted[place : place + 1] = param_columns(rows[sweep])
+        wanted = list(dict.fromkeys(wanted))
     columns = None if lists_columns or wanted in ([], ["all"]) else wanted
     result = query_records(
         sweeps,
@@ -101,6 +128,7 @@ def query(  # noqa: PLR0913  (its options)
         limit=limit,
         sql=sql,
         lists=lists_columns,
+        limits=QueryLimits(memory_mib, timeout_s),
     )
     if not (wanted or sql or lists_columns) and form == "table":
         result = result[usual_columns(record, rows[sweep], list(result))]
@@ -119,6 +147,10 @@ def query(  # noqa: PLR0913  (its options)
         show("no trial of this sweep has ended yet\n", err=True)
     elif not sql and not lists_columns and (form == "table" or not len(result)):
         show(f"{len(result)} of {trials} trials\n", err=True)
+
+
+_CONFIG = "config"
+"""The name of all params that configs vary, among columns."""
 
 
 def _names(text: str | None) -> list[str]:

@@ -1,6 +1,7 @@
-"""The generated parts of the documents: keys of a spec, commands, workloads, names in MLflow.
+"""What is generated: parts of the documents, and the JSON Schemas of a spec and of a report.
 
-`make docs` writes each part below the mark in its page.
+`make docs` writes each part below the mark in its page, and each schema into its file. The parts
+are the keys of a spec, the help of the commands, the workloads, and the names in MLflow.
 """
 
 import json
@@ -15,6 +16,7 @@ from orchestrator.cli.main import main
 from orchestrator.core.trial_columns import COLUMNS
 from orchestrator.diagnostics.workload_catalogue import Catalogue, catalogue_document
 from orchestrator.report.document import Document, Section, Table
+from orchestrator.report.formats.json_schema import REPORT_SCHEMA_FILE, report_schema_text
 from orchestrator.report.formats.text import to_markdown
 from orchestrator.sampling import CLASS_PATTERN
 from orchestrator.spec import json_schema
@@ -130,8 +132,23 @@ def _command_help() -> Iterator[str]:
         yield f"## {name}\n\n```text\n{command.get_help(context)}\n```"
 
 
-if __name__ == "__main__":
+def generated_schemas() -> dict[Path, str]:
+    """Return the text of each JSON Schema that is made from the code, by its file."""
+    return {
+        json_schema.SCHEMA_FILE: json_schema.spec_schema_text(),
+        REPORT_SCHEMA_FILE: report_schema_text(),
+    }
+
+
+def write_generated(docs: Path) -> None:
+    """Write the generated parts of the pages in a folder, and the JSON Schemas."""
     for page, text in generated_parts().items():
-        file = Path(sys.argv[1]) / page
+        file = docs / page
         head, mark, _ = file.read_text(encoding="utf-8").partition(MARK)
         file.write_text(f"{head}{mark}\n{text}", encoding="utf-8")
+    for file, text in generated_schemas().items():
+        file.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write_generated(Path(sys.argv[1]))

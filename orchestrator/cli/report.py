@@ -11,6 +11,7 @@ import click
 from orchestrator import api
 from orchestrator.cli import options
 from orchestrator.cli.command import command
+from orchestrator.cli.exit_codes import COMPLETE
 from orchestrator.cli.jobs import fetch_report
 from orchestrator.cli.messages import show, show_progress, unwritable, wants_colour
 from orchestrator.cli.output import width, write_output
@@ -30,7 +31,8 @@ _FORMATS = {
 _NOTES = """
 Text is the answer in at most 40 lines, unless --full or --section asks for more. `html` is one
 self-contained page, which a browser opens without a network. With --address the report is made
-on the head of the cluster and fetched, for stores that only it can reach.
+on the head of the cluster and fetched, for stores that only it can reach. --serve is for the
+user who types it: the printed address has a random word, and nothing can be changed there.
 """
 
 
@@ -39,6 +41,7 @@ on the head of the cluster and fetched, for stores that only it can reach.
         "rnnsweep report quickstart",
         "rnnsweep report quickstart --section accuracy",
         "rnnsweep report quickstart -o report.html",
+        "rnnsweep report quickstart --serve",
     ],
     notes=_NOTES,
 )
@@ -70,6 +73,16 @@ on the head of the cluster and fetched, for stores that only it can reach.
     help="Write this part of the full report; may be repeated (text and markdown).",
 )
 @options.dashboard_option()
+@click.option(
+    "--serve",
+    is_flag=True,
+    help="Serve the page on 127.0.0.1, and renew it while the sweep runs; Ctrl-C ends it.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65535),
+    help="With --serve: listen on this port. [default: 8765, or another if that is taken]",
+)
 def report(  # noqa: PLR0913  (its options)
     *,
     sweep: str | None,
@@ -82,8 +95,30 @@ def report(  # noqa: PLR0913  (its options)
     full: bool,
     parts: tuple[str, ...],
     address: str | None,
-) -> None:
+    serve: bool,
+    port: int | None,
+) -> int:
     """Report on a SWEEP; without a name, on the latest one."""
+    if serve:
+        written = {"--format": form, "--output": path, "--plots": plots, "--address": address}
+        written |= {"--full": full, "--section": parts}
+        if refused := [name for name, value in written.items() if value]:
+            raise Refusal(
+                f"--serve: expected without {', '.join(refused)}: it shows the whole page of a"
+                " sweep of this machine or its store"
+            )
+        from orchestrator.cli import serve as serving
+
+        live = serving.LiveReport(
+            sweep_home(),
+            sweep or _latest_sweep(),
+            generation=generation,
+            baseline=baseline,
+            targets=targets,
+        )
+        return serving.serve(live, port)
+    if port is not None:
+        raise Refusal("--port: expected with --serve")
     form = form or options.usual_form(path, _FORMATS)
     options.expect_no_terminal(form, path, sweep or "report")
     if (full or parts) and form not in ("text", "markdown"):
@@ -104,7 +139,7 @@ def report(  # noqa: PLR0913  (its options)
         if full:
             words.append("--full")
         write_output(fetch_report(address, sweep, words), path)
-        return
+        return COMPLETE
     if sweep is None:
         sweep = _latest_sweep()
     record = api.read_sweep(sweep, generation=generation)
@@ -112,7 +147,14 @@ def report(  # noqa: PLR0913  (its options)
 
     summary = render.summarise(record, baseline=baseline, targets=targets)
     colour = path is None and wants_colour()
-    text = render.render(summary, form, width=width(), colour=colour, full=full, parts=parts)
+    text = render.render(
+        summary,
+        form,
+        width=width(),
+        colour=colour,
+        full=full,
+        parts=parts,
+    )
     write_output(text.encode(errors="replace"), path)
     if plots is not None:
         from orchestrator.report.formats.images import draw
@@ -120,8 +162,9 @@ def report(  # noqa: PLR0913  (its options)
         try:
             drawn = draw(summary, plots)
         except OSError as error:
-            raise Refusal(unwritable(plots, error)) from error
+            raise unwritable(plots, error) from error
         show_progress(f"wrote {len(drawn)} files into {plots}")
+    return COMPLETE
 
 
 def _latest_sweep() -> str:

@@ -4,13 +4,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import click
 
 from orchestrator.cli import exit_codes, options
 from orchestrator.cli.command import command
@@ -21,6 +20,7 @@ from orchestrator.storage.home import sweep_home
 
 if TYPE_CHECKING:
     from orchestrator.cli.progress import PlainLines
+    from orchestrator.core.start_command import StartCommand
     from orchestrator.planning.plan import Plan
     from orchestrator.scheduling.sweep import RunResult
     from orchestrator.spec import SweepSpec
@@ -33,16 +33,22 @@ _QUICK_TRIALS = 10_000
 
 @command(examples=["rnnsweep run quickstart.yaml --set search.configs=12"])
 @options.start_options
+@options.wait_quiet_option
 @options.json_progress_option
 @options.address_option
-@click.option("--resume-command", "resume", hidden=True)
-def run(
+@options.new_file_option(
+    "--prometheus", help="Also write the sign of life to this file, for Prometheus' node exporter."
+)
+@options.typed_as_option
+def run(  # noqa: PLR0913, PLR0915, PLR0917  (its options)
     spec: Path,
     overrides: tuple[str, ...],
     address: str | None,
     yes: bool,
     quiet: bool,
-    resume: str | None,
+    typed: StartCommand | None,
+    wait_quiet_s: float | None,
+    prometheus: Path | None,
     **flags: bool,
 ) -> int:
     """Run or resume the sweep of a SPEC file, then report on it."""
@@ -51,7 +57,7 @@ def run(
     checked = check_spec_file(spec, overrides, on_cluster=address is not None)
     if not quiet:  # before imports that take seconds
         show(f"{checked.name}: loading Ray and MLflow takes 10 to 60 s\n", err=True)
-    from orchestrator.cli.progress import make_view
+    from orchestrator.cli.progress import WaitingLine, make_view
     from orchestrator.cli.ui import view_of
     from orchestrator.core.stop_signal import Stopped, StopSignal, exit_at_once
     from orchestrator.scheduling.sweep import RunOptions, run_checked_sweep
@@ -63,17 +69,21 @@ def run(
     folder = SweepFolder(home, checked.name)
     folder.make()
     log = folder.log
-    resume = resume or options.resume_command(
-        "run", spec, overrides, address=address, retry_failed=flags["retry_failed"]
+    typed = typed or options.start_command(
+        "run", spec, overrides, address=address, prometheus=prometheus
     )
+    resume = str(typed.with_flags("--retry-failed") if flags["retry_failed"] else typed)
     begun, form = False, messages()
     try:
-        with quiet_process(log) as console:
+        with quiet_process(log) as console, contextlib.ExitStack() as tidy:
             stopping = "Stopping: finished trials are kept; a second Ctrl-C stops at once."
             kept = f"Stopped at once; finished trials are kept. Resume with: {resume}"
 
+            waiting = tidy.enter_context(WaitingLine(console, form))
+
             def inform(text: str, event: str = "phase", **facts: Any) -> None:
                 _log.info("%s", text)
+                waiting.clear()
                 if not quiet or form.are_json:
                     console.print(form.line(text, event, **facts), soft_wrap=True)
 
@@ -89,18 +99,35 @@ def run(
             def view(plan: Plan) -> PlainLines:
                 nonlocal begun
                 begun = True
-                return make_view(console, plan, form, margin=checked.margins.speed, quiet=quiet)
+                return make_view(
+                    console,
+                    plan,
+                    form,
+                    margin=checked.margins.speed,
+                    objectives=checked.directions(),
+                    quiet=quiet,
+                )
 
             with StopSignal(
                 lambda: console.print(form.line(stopping), soft_wrap=True),
                 lambda: exit_at_once(console.file.fileno(), f"{form.line(kept)}\n"),
             ) as stop:
-                run_options = RunOptions(home, store, address, **flags, phase=inform)
+                run_options = RunOptions(
+                    home,
+                    store,
+                    address,
+                    **flags,
+                    wait_quiet_s=wait_quiet_s,
+                    prometheus=prometheus,
+                    start=typed,
+                    phase=inform,
+                    waiting=waiting.show,
+                )
                 ended = run_checked_sweep(
                     checked, run_options, stop=stop, view=view, confirm=confirm
                 )
                 _log.info("the sweep is %s", ended.record.state)
-        code = _report_end(ended, checked, resume, begun=begun or quiet)
+        code = _report_end(ended, resume, begun=begun or quiet)
         if ended.record.trials and not quiet:
             show(f"{view_of(ended.record, store)}\n", err=True)
         return code
@@ -126,7 +153,7 @@ def _announcement(spec: SweepSpec, plan: Plan, missing: int, tracking_uri: str, 
     return "\n".join(lines)
 
 
-def _report_end(ended: RunResult, spec: SweepSpec, resume: str, *, begun: bool) -> int:
+def _report_end(ended: RunResult, resume: str, *, begun: bool) -> int:
     """Print how a start of a sweep ended, with its report; return the exit code."""
     from orchestrator.core.failures import describe_failures
 
@@ -142,7 +169,7 @@ def _report_end(ended: RunResult, spec: SweepSpec, resume: str, *, begun: bool) 
         )
     complete = sum(trial.status == "complete" for trial in trials)
     if not ended.stopped or 0 < complete <= _QUICK_TRIALS:
-        show(_short_report(ended, spec, resume))
+        show(_short_report(ended))
     if ended.stopped:
         done = len(trials)
         because = f", because {ended.stopped.reason}" if ended.stopped.reason else ""
@@ -162,20 +189,16 @@ def _report_end(ended: RunResult, spec: SweepSpec, resume: str, *, begun: bool) 
     return exit_codes.code_of(trials)
 
 
-def _short_report(ended: RunResult, spec: SweepSpec, resume: str) -> str:
+def _short_report(ended: RunResult) -> str:
     from orchestrator.report.render import render, summarise
-    from workloads.registry import find_workload
 
-    summary = ended.summary or summarise(ended.record, spec.baseline)
-    retry = resume if "--retry-failed" in resume else f"{resume} --retry-failed"
-    if not summary.is_without_success and not find_workload(spec.workload_name).is_built_in:
-        retry += " --same-code"  # a fix changes the code, and the others' results are kept
-    colour = wants_colour()
-    return render(summary, "text", width=width(), colour=colour, resume=resume, retry=retry)
+    summary = ended.summary or summarise(ended.record)
+    return render(summary, "text", width=width(), colour=wants_colour())
 
 
 def _report_error(error: Exception, log: Path, resume: str | None) -> int:
     """Print what ended a start of a sweep and, if a trial was started, how to `resume`."""
+    error = exit_codes.as_refusal(error)
     if isinstance(error, exit_codes.REFUSALS):
         if resume is None:
             raise error

@@ -125,7 +125,8 @@ def _links(tracking_uri: str, root_url: str) -> str:
     lines = [(run.name, view_link(root_url, key, run.run_id)) for key, run in latest.items()]
     if len(lines) > 1:
         lines.append(("all sweeps", sweeps_link(root_url, list(latest))))
-    return "".join(f"  {name:20}  {link}\n" for name, link in lines)
+    shown = "".join(f"  {name:20}  {link}\n" for name, link in lines)
+    return f"{shown}  In MLflow's own list of experiments, choose Model training at the top left.\n"
 
 
 def _wait_for(server: subprocess.Popen[bytes], host: str, port: int) -> bool:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from orchestrator.core.errors import Refusal
 from orchestrator.core.version import COMMIT, WORKLOAD_COMMIT, commit, workload_commit
-from workloads.own_code import PACKAGES, CodeFiles, read_code
+from workloads.own_code import PACKAGES, CodeFiles, code_folders, read_code
 from workloads.registry import find_workload
 
 _INSTALLED = ("optuna.", "optuna:")  # which the nodes have, as rnnsweep needs it
@@ -43,8 +43,8 @@ def manifest(workload: str | None = None, classes: Sequence[str] = ()) -> dict[s
     code = read_code(workload)
     if code is None:
         raise Refusal(
-            f"workload: no module for {workload} in {Path.cwd()}, in PYTHONPATH or installed. Run "
-            "the command in the folder of the module: the code is copied to the nodes"
+            f"workload: no module for {workload} in {', '.join(code_folders())}, in PYTHONPATH or "
+            "installed. Put it next to the spec: the code is copied to the nodes"
         )
     return files | _code_files(code)
 

@@ -3,33 +3,35 @@
 import contextlib
 import json
 import os
+import resource
 import secrets
-import shutil
 import socket
 import tempfile
+import time
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from orchestrator import hardware
-from orchestrator.cluster import code_bundle
+from orchestrator.cluster import code_bundle, temporary_folders
 from orchestrator.cluster.ray_process import (
+    RayThread,
     hidden_cloud_secrets,
     reread_environment,
     restored_ray,
-    shut_down,
 )
+from orchestrator.core.caller import as_typed
 from orchestrator.core.errors import Refusal, last_line, one_line
-from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.version import ROOT
 from orchestrator.hardware import Node, NodeProfile
-from orchestrator.storage.lock import Owner, parse_owner, write_owner
-from orchestrator.storage.private_files import read_private
+
+T = TypeVar("T")
 
 _RAY_SETTINGS = tomllib.loads(Path(__file__).with_name("ray_settings.toml").read_text())
-_MARK = ".rnnsweep-owner"  # in the temporary folders of a driver
-_ANSWER_S = 5.0
+_ANSWER_S, _WORKER_S = 5.0, 300.0  # of a head; and of a worker that has to start first
+_POLL_S = 0.2
+_LEAST_ADDRESS_SPACE = 3 * 2**30
 _OBJECT_STORE_BYTES = 128 * 2**20  # results are a few kilobytes; memory is the trainers'
 
 
@@ -45,7 +47,11 @@ def this_machine() -> tuple[Node, ...]:
 
 @contextlib.contextmanager
 def connect(
-    address: str | None, workload: str | None = None, *, may_be_empty: bool = False
+    address: str | None,
+    workload: str | None = None,
+    *,
+    may_be_empty: bool = False,
+    check: Callable[[], None] = lambda: None,
 ) -> Iterator[tuple[Node, ...]]:
     """Join the cluster at `address`, or start one on this machine; yield its nodes, probed.
 
@@ -53,8 +59,8 @@ def connect(
     cluster without a node for trials is refused, unless it `may_be_empty` at first. The process's
     environment, its signal handlers and what Ray keeps of them are restored at the end. Raise
     `ClusterError` if no cluster answers there, it cannot run the code, or this process is connected
-    to one already; `Refusal` if the user's own code cannot be bundled; and `Stopped` if SIGTERM
-    came while Ray started.
+    to one already; and `Refusal` if the user's own code cannot be bundled. `check` is called while
+    Ray starts, and what it raises ends the wait.
     """
     with restored_ray():
         for name, value in _RAY_SETTINGS.items():
@@ -63,7 +69,7 @@ def connect(
             address = _answering(address)
             os.environ.update(token_settings())  # Ray reads its configuration when imported
         else:  # nobody else on this machine may use it
-            remove_leftovers()
+            temporary_folders.remove_leftovers()
             os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
         import ray  # noqa: PLC0415  (seconds that `plan` and `--help` do without)
 
@@ -73,44 +79,35 @@ def connect(
                 " in a process: call ray.shutdown() first, or run the sweep in a process of its own"
             )
         reread_environment()
-        with hidden_cloud_secrets():
+        folder = contextlib.nullcontext() if address is not None else temporary_folders.ray_folder()
+        with hidden_cloud_secrets(), folder as temporary:
+            thread = RayThread(check)
             try:
-                yield _join(address, workload, may_be_empty=may_be_empty)
-                session = None if address is not None else _session_folder()
+                if temporary is not None:
+                    yield _start_here(thread, temporary)
+                else:
+                    assert address is not None
+                    yield _join(thread, address, workload, may_be_empty=may_be_empty)
             finally:
-                shut_down(is_own_cluster=address is None)
-        if session is not None:
-            shutil.rmtree(session, ignore_errors=True)  # megabytes of logs, of no error
+                thread.end(is_own_cluster=address is None)
 
 
-def _session_folder() -> Path | None:
-    """Return the folder with the logs of this process's Ray; None if it has none."""
-    import ray  # noqa: PLC0415
-
-    node = ray._private.worker._global_node
-    return None if node is None else Path(node.get_session_dir_path())
-
-
-def _join(address: str | None, workload: str | None, *, may_be_empty: bool) -> tuple[Node, ...]:
-    """Join the cluster, or start Ray here; raise errors as `ClusterError`, or `Stopped`."""
+def _join(
+    thread: RayThread, address: str, workload: str | None, *, may_be_empty: bool
+) -> tuple[Node, ...]:
+    """Join the cluster; raise errors as `ClusterError`."""
     import ray  # noqa: PLC0415
 
     try:
-        if address is None:
-            profile = hardware.probe()
-            _start(profile)
-            (ray_node,) = alive_nodes()
-            return (Node(ray_node["NodeID"], profile, profile.cpus, labels=_labels(ray_node)),)
         with tempfile.TemporaryDirectory(prefix="rnnsweep-code-") as folder:
             env = _runtime_env(Path(folder), workload)
-            ray.init(address=address, runtime_env=env, log_to_driver=False, logging_level="warning")
+            options = {"log_to_driver": False, "logging_level": "warning"}
+            thread.start(address=address, runtime_env=env, **options)
         nodes = _probe_all(may_be_empty=may_be_empty)
         _expect_actors(nodes)
         return nodes
     except ClusterError:
         raise
-    except SystemExit as error:  # Ray takes SIGTERM for itself before it does anything else
-        raise Stopped from error
     except ray.exceptions.RayError as error:
         raise ClusterError(
             f"a node of the Ray cluster cannot run rnnsweep's code: {last_line(error)}. The code "
@@ -124,10 +121,38 @@ def _join(address: str | None, workload: str | None, *, may_be_empty: bool) -> t
                 f"everywhere; they differ here: {one_line(error, between='; ')}. rnnsweep submit "
                 "runs the sweep with the versions of the head"
             ) from error
-        raise _no_answer(address or "this machine", error) from error
+        raise _no_answer(address, error) from error
 
 
-def _start(profile: NodeProfile) -> None:
+def _start_here(thread: RayThread, temporary: Path) -> tuple[Node, ...]:
+    """Start Ray here, with its files in a folder; raise errors as `ClusterError`."""
+    _expect_address_space()
+    profile = hardware.probe()
+    try:
+        _start(thread, profile, temporary)
+        (ray_node,) = alive_nodes()
+    except ClusterError:
+        raise
+    except Exception as error:  # Ray raises an `Exception` if a part of it has ended meanwhile
+        raise NoAnswer(
+            f"Ray has not started on this machine: {last_line(error).rstrip('.')}. Run the same"
+            " command again; a machine without free memory or disk may be the reason"
+        ) from error
+    return (Node(ray_node["NodeID"], profile, profile.cpus, labels=_labels(ray_node)),)
+
+
+def _expect_address_space() -> None:
+    """Refuse a limit of address space with which Ray aborts, or waits for ever."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY and limit < _LEAST_ADDRESS_SPACE:
+        raise ClusterError(
+            f"expected at least {_LEAST_ADDRESS_SPACE // 2**20:,} MiB of address space for Ray, of"
+            f" which it uses little; received a limit of {limit // 2**20:,} MiB (ulimit -v). Raise"
+            " that limit; limits.memory_mib of the spec limits what a trial uses"
+        )
+
+
+def _start(thread: RayThread, profile: NodeProfile, temporary: Path) -> None:
     """Start Ray here, never joining a cluster that crashed on this machine (`address="local"`)."""
     import ray  # noqa: PLC0415
 
@@ -138,7 +163,7 @@ def _start(profile: NodeProfile) -> None:
         working = [gpu.uuid for gpu in profile.gpus]
         os.environ.update(hardware.only_visible_environment(profile, working))
     try:
-        ray.init(
+        thread.start(
             address="local",
             job_config=job,
             num_cpus=profile.cpus,
@@ -147,10 +172,8 @@ def _start(profile: NodeProfile) -> None:
             include_dashboard=False,
             log_to_driver=False,
             logging_level="warning",
+            _temp_dir=str(temporary),
         )
-        if (session := _session_folder()) is not None:
-            session.chmod(0o700)
-            mark(session)
     except Exception as error:
         if not profile.gpu_faults:
             raise
@@ -160,23 +183,6 @@ def _start(profile: NodeProfile) -> None:
             f"Ray does not start here ({error}), where {profile.gpu_faults[0]}: reset that GPU"
             f" ({profile.gpu_terms.how_to_reset}), or run on the CPU alone with {hidden}"
         ) from error
-
-
-def mark(folder: Path) -> None:
-    """Note this process as the owner of a temporary folder."""
-    with contextlib.suppress(OSError):
-        write_owner(folder / _MARK, Owner.here())
-
-
-def remove_leftovers(temporary: Path | None = None) -> None:
-    """Remove the folders whose marked owner has ended; others, and other users', stay."""
-    temporary = temporary or Path(tempfile.gettempdir())
-    for place in ("rnnsweep-tune-*", "ray/session_*"):
-        for mark_file in temporary.glob(f"{place}/{_MARK}"):
-            with contextlib.suppress(OSError):
-                owner = parse_owner(read_private(mark_file, most_bytes=1024))
-                if owner.is_gone():
-                    shutil.rmtree(mark_file.parent)
 
 
 def _answering(address: str) -> str:
@@ -189,8 +195,8 @@ def _answering(address: str) -> str:
         others = "a dashboard's address is for submit, status, logs, stop, report and doctor"
         hint = f"; {others}" if "://" in address else ""
         raise ClusterError(
-            "--address: expected HOST:PORT of a Ray head (such as 10.0.0.5:6379) or auto, "
-            f"received {address!r}{hint}"
+            f"{as_typed('--address', 'address')}: expected HOST:PORT of a Ray head (such as "
+            f"10.0.0.5:6379) or auto, received {address!r}{hint}"
         )
     is_encrypted: bool | None = None
     try:
@@ -258,7 +264,9 @@ def _expect_actors(nodes: Sequence[Node]) -> None:
 
     actor = pinned(Present, nodes[0].id).remote()
     try:
-        ray.get(actor.here.remote())
+        ray.get(actor.here.remote(), timeout=_WORKER_S)
+    except ray.exceptions.GetTimeoutError as error:
+        raise _no_worker(nodes[0].profile.hostname) from error
     except ray.exceptions.ActorDiedError as error:
         raise ClusterError(
             "the Ray cluster ended an actor before it began. That is what happens where it runs"
@@ -268,15 +276,25 @@ def _expect_actors(nodes: Sequence[Node]) -> None:
         ) from error
 
 
+def _no_worker(host: str) -> NoAnswer:
+    return NoAnswer(
+        f"{host}: no worker of Ray has answered within {_WORKER_S:.0f} seconds. See Ray's logs"
+        " there, or take the node out of the cluster (ray stop)"
+    )
+
+
 def _probe_all(*, may_be_empty: bool) -> tuple[Node, ...]:
     """Probe every node that has a CPU for trials; one that leaves meanwhile is left out."""
     import ray  # noqa: PLC0415
 
     probes = [(node, begin_probe(node)) for node in alive_nodes() if given_cpus(node)]
-    profiled = []
+    profiled, until_s = [], time.monotonic() + _WORKER_S
     for node, probe in probes:
         try:
-            profiled.append(as_node(node, ray.get(probe)))
+            profile = ray.get(probe, timeout=max(0.0, until_s - time.monotonic()))
+            profiled.append(as_node(node, profile))
+        except ray.exceptions.GetTimeoutError as error:
+            raise _no_worker(node["NodeManagerHostname"]) from error
         except ray.exceptions.RayError:
             if any(alive_node["NodeID"] == node["NodeID"] for alive_node in alive_nodes()):
                 raise
@@ -306,6 +324,45 @@ def pinned(function: Callable[..., Any], node_id: str) -> Any:
 
     selector = {"ray.io/node-id": node_id}
     return ray.remote(function).options(num_cpus=0, label_selector=selector)
+
+
+def run_on_nodes(
+    function: Callable[[], T], nodes: Sequence[Node], *, timeout_s: float
+) -> list[tuple[Node, T]]:
+    """Return the results of a function on these nodes, without those that do not answer in time."""
+    import ray  # noqa: PLC0415
+
+    answers = {pinned(function, node.id).remote(): node for node in nodes}
+    ready, _ = ray.wait([*answers], num_returns=len(answers), timeout=timeout_s)
+    results = []
+    for answer in ready:
+        with contextlib.suppress(ray.exceptions.RayError):  # the node has left
+            results.append((answers[answer], ray.get(answer)))
+    return results
+
+
+def answers_of_nodes(
+    function: Callable[[Any], Any],
+    asked: Sequence[tuple[str, Any]],
+    check: Callable[[], None],
+    *,
+    until_s: float,
+) -> Iterator[Any]:
+    """Call a function on nodes at once, each with its argument; yield the answers as they come.
+
+    `asked` has the id of each node and its argument. `check` is called while they work, and may
+    raise. A node that leaves meanwhile, or has not answered at `until_s` (`time.monotonic`), has no
+    answer.
+    """
+    import ray  # noqa: PLC0415
+
+    pending = [pinned(function, node_id).remote(argument) for node_id, argument in asked]
+    while pending and time.monotonic() < until_s:
+        check()
+        done, pending = ray.wait(pending, timeout=_POLL_S)
+        for reference in done:
+            with contextlib.suppress(ray.exceptions.RayError):
+                yield ray.get(reference)
 
 
 def as_node(ray_node: Mapping[str, Any], profile: NodeProfile) -> Node:

@@ -29,21 +29,30 @@ class ResultMargin:
 class Margins:
     """Differences that do not matter: of speed (a share), and of what training achieves.
 
-    `accuracy` is that of every accuracy (absolute). `results` has those of single metrics by name.
+    `accuracy` is that of every accuracy (absolute); None is `USUAL_ACCURACY_MARGIN`, or the noise
+    of the validation set where that is wider. `results` has those of single metrics by name.
     """
 
     speed: float = 0.02
-    accuracy: float = 0.005
+    accuracy: float | None = None
     results: Mapping[str, ResultMargin] = field(default_factory=dict)
 
     def of_result(self, metric: str) -> ResultMargin:
         """Return the margin of a metric: its own, that of accuracies, or else 1 percent."""
         if metric in self.results:
             return self.results[metric]
-        if metric.endswith("accuracy"):
-            return ResultMargin(self.accuracy)
-        return USUAL_MARGIN
+        if not metric.endswith("accuracy"):
+            return USUAL_MARGIN
+        return USUAL_ACCURACY_MARGIN if self.accuracy is None else ResultMargin(self.accuracy)
 
+    def is_given(self, metric: str) -> bool:
+        """Return whether the spec sets the margin of a metric."""
+        is_of_accuracies = metric.endswith("accuracy") and self.accuracy is not None
+        return metric in self.results or is_of_accuracies
+
+
+USUAL_ACCURACY_MARGIN = ResultMargin(0.005)
+"""The margin of an accuracy, unless the noise of the validation set is wider."""
 
 USUAL_MARGIN = ResultMargin(0.01, is_share=True)
 """The margin of a result that is no accuracy: its unit and its scale are unknown."""
@@ -106,10 +115,26 @@ class PublishedRow:
 
 
 @dataclass(frozen=True, slots=True)
+class HardwarePrice:
+    """The price of one kind of hardware, as the spec's `prices` has it."""
+
+    hardware: str
+    source: str
+    date: str
+    usd_per_hour: float | None = None
+    gpus: int = 1
+    usd_per_kwh: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ReportCriteria:
-    """The criteria of a report. `baseline` is the choice of the spec."""
+    """The criteria of a report. `baseline` is the choice of the spec.
+
+    `prices` are those of the last start: costs of earlier trials follow from their recorded times.
+    """
 
     baseline: str | None = None
     margins: Margins = Margins()
     auto_blocks: AutoBlocks | None = None
     published: tuple[PublishedRow, ...] = ()
+    prices: tuple[HardwarePrice, ...] = ()

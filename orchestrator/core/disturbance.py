@@ -18,6 +18,9 @@ from orchestrator.core.criteria import DisturbanceLimits
 from orchestrator.core.text import counted
 from orchestrator.core.trial import FinishedTrial, Telemetry
 
+Disturbance = Mapping[str, float]
+"""A figure for each cause of a trial's disturbance; empty for an undisturbed trial."""
+
 _SHARES = {
     "other_processes": "others_cpu_pct",
     "host_steal": "steal_pct",
@@ -25,6 +28,9 @@ _SHARES = {
     "low_clocks": "clock_drop_pct",
 }
 """Causes whose figure is a percentage: the metric, and the field of `DisturbanceLimits`."""
+
+_LOADS = ("other_processes", "host_steal")
+"""Causes whose figure is a share of the CPUs that the trainer could not have."""
 
 _CANARIES = {"slow_canary": "canary_ms", "slow_gpu": "canary_gpu_ms"}
 """Causes whose figure is the ratio of a canary's time to its expected time: the metric."""
@@ -37,11 +43,6 @@ _SENTENCES = {
     "slow_canary": "the calibration probe took {:.2f} times its expected time",
     "slow_gpu": "the calibration probe of the GPU took {:.2f} times its expected time",
 }
-_OF_CPUS = ("others_cpu_pct", "steal_pct")
-_SAMPLING_S = 1.0
-"""The interval between samples of a node's CPU time. In shorter trials the shares include work
-from before and after the trial, such as recording the previous one."""
-
 _POWER_LIMIT = "sw_power_cap"  # a GPU that reaches it does so in every trial, undisturbed
 _MIN_CANARIES = 5  # the number of canary times from which the expected one is derived
 _MAX_CANARIES = 99  # older ones are forgotten: they change, as with a node's temperature
@@ -57,14 +58,14 @@ def detect_disturbance(
 
     Figures are percentages; of a canary the ratio to its time in `expected_ms`, and of `shared_gpu`
     the number of other processes. Other trainers of the sweep are no disturbance: they have CPUs of
-    their own. `metrics` include the metrics of telemetry.
+    their own. `metrics` include the metrics of telemetry; an absent one is unknown, and no cause.
     """
     causes: dict[str, float] = {}
     for cause, name in _SHARES.items():
         share = metrics.get(name, 0.0)
         if cause == "throttling" and set(telemetry.throttle_reasons or ()) == {_POWER_LIMIT}:
             continue
-        if share > getattr(limits, name) * _short_trial_factor(name, metrics):
+        if share > getattr(limits, name):
             causes[cause] = share
     for cause, name in _CANARIES.items():
         ratio = metrics.get(name, 0.0) / (expected_ms.get(name) or math.inf)
@@ -75,10 +76,14 @@ def detect_disturbance(
     return causes
 
 
-def _short_trial_factor(name: str, metrics: Mapping[str, float]) -> float:
-    """Return the factor by which a limit is wider for a trial shorter than a sample."""
-    timed_s = metrics.get("timed_s", metrics.get("train_s", _SAMPLING_S))
-    return max(1.0, _SAMPLING_S / timed_s) if name in _OF_CPUS and timed_s > 0 else 1.0
+def load_pct(disturbance: Disturbance) -> float | None:
+    """Return what others took of the CPUs, their host included; None for a cause of another kind.
+
+    A slow calibration probe is a consequence of such a load, and adds nothing to it.
+    """
+    figures = [disturbance[cause] for cause in _LOADS if cause in disturbance]
+    is_explained = figures and disturbance.keys() <= {*_LOADS, "slow_canary"}
+    return min(100.0, math.fsum(figures)) if is_explained else None
 
 
 _Place = tuple[str, str, HardwareUse, str]

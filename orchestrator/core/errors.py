@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import unicodedata
 from typing import TYPE_CHECKING
 
@@ -19,13 +20,32 @@ class Refusal(Exception):
     """True if a server does not answer: the same command may succeed later."""
 
 
-def wrong_version(place: str, kind: str, expected: int, received: object) -> str:
-    """Return the sentence that refuses stored data of another format version."""
-    version = "no version" if received is None else f"version {received}"
-    return (
-        f"{place}: expected {kind} of version {expected}, received {version}: use the rnnsweep that"
-        " wrote it, or start over with `rnnsweep run SPEC --fresh`"
-    )
+class MachineFull(Refusal):
+    """A disk, or another limit of the machine, that is used up: it may have room later."""
+
+    is_away = True
+
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN}
+_UNUSABLE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ELOOP}
+_UNUSABLE |= {errno.ENAMETOOLONG, errno.EIO, errno.ESTALE}
+
+
+def refusal_of(error: OSError, place: object = None) -> Refusal | None:
+    """Return an error of the operating system as one on which a user can act; None for others.
+
+    `place` is what could not be written, where the error itself does not name it.
+    """
+    if error.errno not in _FULL | _UNUSABLE:
+        return None
+    where = place or error.filename or "this machine"
+    reason = (error.strerror or str(error)).lower()
+    if error.errno in _FULL:
+        return MachineFull(
+            f"{where}: expected a place that can be written, received: {reason}. Make room, and run"
+            " the same command again"
+        )
+    return Refusal(f"{where}: expected a place that can be used, received: {reason}")
 
 
 def last_line(error: Exception, *, escaped: bool = False) -> str:
@@ -47,9 +67,9 @@ def _lines(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
-def printable(text: str, limit: int) -> str:
+def printable(text: str, limit: int | None = None) -> str:
     """Return a foreign text for a terminal: control characters as escapes, cut to a length."""
-    cut = len(text) - limit
+    cut = len(text) - limit if limit is not None else 0
     shown = "".join(
         char if char in "\n\t" or unicodedata.category(char) not in _CONTROL else ascii(char)[1:-1]
         for char in text[:limit]

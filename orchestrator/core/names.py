@@ -25,11 +25,14 @@ def selects(selector: str, hardware: HardwareRef | HardwareUse) -> bool:
     """Return whether a selector matches a hardware class, or one as an arm uses it.
 
     A selector is a device (`cpu`, `gpu`), a GPU's own name (`NVIDIA H200`), the text that is
-    displayed for the hardware, or a pattern of one of these names (`*H200*`). Case is ignored.
+    displayed for the hardware, how an arm uses it (`2 threads`), or a pattern of one of these
+    names (`*H200*`). Case is ignored.
     A full text matches that usage only. Devices, GPUs and patterns match every usage.
     """
     hardware_class = hardware if isinstance(hardware, HardwareRef) else hardware.hardware_class
     wanted, text = selector.lower(), str(hardware).lower()
+    if isinstance(hardware, HardwareUse) and wanted == str(hardware.usage).lower() != "":
+        return True
     gpu = (hardware_class.gpu or "").lower()
     if wanted in ("cpu", "gpu"):
         return wanted == hardware_class.device

@@ -6,12 +6,13 @@ from typing import Any, Literal, Self
 
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import ReportCriteria
+from orchestrator.core.start_command import UNKNOWN_START, StartCommand
 from orchestrator.core.trial import DatasetRecord, FinishedTrial, ImpossibleArm
 
 Direction = Literal["minimize", "maximize"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class SweepRecord:
     """A sweep with its plan and the trials that have finished so far.
 
@@ -20,7 +21,8 @@ class SweepRecord:
     blocks × current arms × repeats, and the finished trials of former arms. `settings` are common
     to all trials and include defaults. `datasets` are the data that trainers loaded, normally one.
     `criteria` are the spec's. `experiment_id` is the id in MLflow, if known. `answered` is a digest
-    of what the stored report was made of.
+    of what the stored report was made of. `start` is how the sweep was started last, and
+    `space_size` the number of different configs in its space (None if there is no end to them).
     """
 
     name: str
@@ -44,6 +46,18 @@ class SweepRecord:
     experiment_id: str = ""
     current: tuple[Arm, ...] = ()
     answered: str = ""
+    start: StartCommand = UNKNOWN_START
+    space_size: int | None = None
+
+    def __repr__(self) -> str:
+        """Return which sweep it is, and how much of it is done."""
+        done = f"{len(self.trials)} of {self.expected_trials} trials"
+        return f"<SweepRecord {self.label}: {self.state}, {done} on {len(self.arms)} arms>"
+
+    @property
+    def label(self) -> str:
+        """The name, with a later generation than the first: `quickstart#2`."""
+        return self.name if self.generation == 1 else f"{self.name}#{self.generation}"
 
     @property
     def former(self) -> tuple[Arm, ...]:

@@ -53,17 +53,13 @@ class StopSignal:
         self._at_once = False
 
     def __enter__(self) -> Self:
-        self.listen()
+        for number in self._before:
+            _handle_by(number, self._handle)
         return self
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             _handle_by(number, handler)
-
-    def listen(self) -> None:
-        """Handle the signals; call it once more after Ray has started, which handles them too."""
-        for number in self._before:
-            _handle_by(number, self._handle)
 
     @contextlib.contextmanager
     def at_once(self) -> Iterator[None]:

@@ -420,9 +420,21 @@ class SweepIdentity:
         return compared
 
 
+def _jsonable(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=_jsonable)
+"""Made once: `json.dumps` would make one for each call, of which a trial has several."""
+
+
 def canonical(value: Any) -> str:
     """Return JSON with sorted keys and no spaces: equal data, equal text."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), default=_jsonable)
+    return _CANONICAL.encode(value)
 
 
 def validated_json(adapter: TypeAdapter[_T], value: _T) -> bytes:
@@ -457,14 +469,6 @@ def make_trial(identity: SweepIdentity, block: Block, arm: Arm, repeat: int) -> 
 
 
 outcome_adapter: TypeAdapter[Outcome] = TypeAdapter(Outcome)
-
-
-def _jsonable(value: Any) -> Any:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return dataclasses.asdict(value)
-    if isinstance(value, Mapping):
-        return dict(value)
-    raise TypeError(f"{type(value).__name__} is not JSON")
 
 
 def _flat(value: Any, prefix: str = "") -> dict[str, str]:

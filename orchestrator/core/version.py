@@ -21,7 +21,15 @@ def import_path(environ: Mapping[str, str]) -> dict[str, str]:
 
 def commit() -> str | None:
     """Return the commit of this code, here or where it was copied from."""
-    return os.environ.get(COMMIT) or _git_commit(Path(__file__).resolve())
+    return os.environ.get(COMMIT) or _built_commit() or _git_commit(Path(__file__).resolve())
+
+
+def _built_commit() -> str | None:
+    """Return the commit that a package was built from (`hatch_build.py`); a checkout has none."""
+    try:
+        return (ROOT / "orchestrator" / "commit.txt").read_text(encoding="utf-8").strip() or None
+    except OSError:
+        return None
 
 
 def workload_commit(folder: Path, files: Iterable[str]) -> str | None:

@@ -20,7 +20,7 @@ from orchestrator import hardware
 from orchestrator.analysis.arms.arm_summary import ArmSummary
 from orchestrator.analysis.comparisons.speed import Comparison
 from orchestrator.analysis.pairing.pairs import geometric
-from orchestrator.analysis.statistics.formatting import quartiles, ratio
+from orchestrator.analysis.statistics.formatting import quartiles
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.cluster.connection import this_machine
 from orchestrator.core.arms import Arm
@@ -38,14 +38,21 @@ from orchestrator.execution.workload_check import check_user_code
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.plan import Plan, make_plan
 from orchestrator.report.document import Bullet, Column, Document, Kind, Section, make_table
-from orchestrator.report.verdicts import speed_phrase
+from orchestrator.report.sections.answer import usage_sections
+from orchestrator.report.sections.doubts import random_data_doubts
+from orchestrator.report.sections.headlines import headlines
+from orchestrator.report.sections.mathematics import mathematics_doubts, mathematics_sentence
+from orchestrator.report.verdicts import speed_phrase, speed_ratio
 from orchestrator.report.wording import step_noun
 from orchestrator.spec import SweepSpec, parse_spec, yaml_locations
 from orchestrator.spec.reading import refuse_object
+from workloads.own_code import code_folders
 from workloads.protocol import TimedWork, TrialRequest
 
-_SLICES = [12, 24]
-"""Fewer than in a sweep, since there are several rounds and their spread decides."""
+_TIMING = {"mode": "timing", "interval": 0.05, "slices": [6, 24]}
+"""Coarser than in a sweep: the spread of rounds decides, which longer rounds hardly narrow.
+
+Where a step takes a second, so does the shortest slice."""
 
 
 @dataclass(slots=True)
@@ -60,9 +67,15 @@ class Bench:
     plan: Plan
     rounds: list[Sequence[TrialRun]] = field(default_factory=list)
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    _round_s: list[float] = field(default_factory=list)
+    """The seconds of each round that has ended."""
 
-    def run(self, rounds: int, progress: Callable[[], object]) -> None:
-        """Run this many rounds; `progress` is called about once a second."""
+    def run(self, rounds: int, progress: Callable[[str], object]) -> None:
+        """Run this many rounds; `progress` is called about once a second.
+
+        It gets what begins before the first slice, such as `loading and compiling torch/fused (1 of
+        2)`, else an empty text.
+        """
         lane, arms = make_lanes(self.plan)[0].lanes[0], self.plan.arms
         limits, timing = self.spec.limits, self.spec.timing
         instruments = telemetry.Instruments()
@@ -76,16 +89,25 @@ class Bench:
                     attempt=1,
                     issued_s=time.time(),
                     limits=TrialLimits(limits.trial_s, limits.idle_s, limits.memory_mib),
-                    python_path=(str(Path.cwd()),),
+                    python_path=code_folders(),
                     cpus=first.cpus,
                     partners=tuple(others),
                     timing=timing,
                 )
                 timed = InterleavedRound(job, timing, trainers, instruments)
                 self.rounds.append(timed.trial_runs)
-                progress()
-                for _ in timed.run():
-                    progress()
+                progress("")
+                began_s = time.monotonic()
+                for seen in timed.run():
+                    progress(seen.doing)
+                self._round_s.append(time.monotonic() - began_s)
+
+    def seconds_left(self, rounds: int) -> float | None:
+        """Return about how long the rounds that have not ended take; None before one has ended."""
+        if not self._round_s:
+            return None
+        usual = self._round_s[1:] or self._round_s  # in the first one the trainers start
+        return (rounds - len(self._round_s)) * sum(usual) / len(usual)
 
     def _request(self, arm: Arm, number: int) -> TrialRequest:
         settings, seed = self.spec.written_settings(), self.spec.seed + number
@@ -145,7 +167,7 @@ def make_bench(
         "search": {"configs": [{}]},
         "arms": {"implementations": list(implementations), "hardware": [device]},
         "baseline": implementations[0],
-        "measure": {"mode": "timing", "of": timed_work, "slices": _SLICES},
+        "measure": {**_TIMING, "of": timed_work},
     }
     spec = parse_spec(yaml.safe_dump(data, sort_keys=False), source="bench", folder=Path.cwd())
     spec = check_user_code(spec, on_cluster=False, refuse=partial(refuse_object, "bench", spec))
@@ -166,13 +188,18 @@ def as_spec(bench: Bench) -> str:
 
 
 def as_document(summary: ReportSummary) -> Document:
-    """Return a sentence for each implementation, the table, and what disturbed the rounds."""
+    """Return a sentence for each implementation, the table, and how the fastest one is used.
+
+    Notes say what disturbed the rounds, and whether all implementations compute the same.
+    """
     disturbed = {t.block: t.disturbance for t in reversed(summary.trials) if t.disturbance}
     notes = []
     if disturbed:
         count = f"{len(disturbed)} of {counted(summary.sweep.blocks, 'round')}"
         first = disturbance_text(disturbed[min(disturbed)])
         notes.append(f"Measured on a busy machine. Disturbed: {count}; in the first, {first}.")
+    if mathematics := mathematics_sentence(summary):
+        notes.append(mathematics)
     columns: tuple[Column[ArmSummary], ...] = (
         Column("implementation", lambda arm: arm.arm.implementation),
         Column(
@@ -181,7 +208,7 @@ def as_document(summary: ReportSummary) -> Document:
             show=quartiles,
             numeric=True,
         ),
-        Column("speed-up (95 % CI)", lambda arm: arm.speedup, show=ratio, numeric=True),
+        Column("speed-up (95 % CI)", lambda arm: arm.speedup, show=speed_ratio, numeric=True),
         Column("rounds", lambda arm: arm.used),
         Column("kernel", lambda arm: arm.kernels[0].ran if arm.kernels else None),
     )
@@ -192,11 +219,18 @@ def as_document(summary: ReportSummary) -> Document:
         for row in summary.left_out
     }
     compared = {comparison.arm: _bullet(comparison) for comparison in summary.comparisons}
-    bullets = tuple(filter(None, (compared | failed).values()))
+    bullets = (
+        *filter(None, (compared | failed).values()),
+        *mathematics_doubts(summary),
+        *random_data_doubts(summary),
+    )
     where = summary.arms[0].arm.hardware
     return Document(
         f"{summary.sweep.workload} on {where}",
-        (Section("", bullets, (make_table(columns, summary.arms),), tuple(notes)),),
+        (
+            Section("", bullets, (make_table(columns, summary.arms),), tuple(notes)),
+            *usage_sections(summary, headlines(summary)[0]),
+        ),
     )
 
 

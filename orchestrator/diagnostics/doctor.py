@@ -19,7 +19,7 @@ from orchestrator.cluster.jobs import Cluster
 from orchestrator.core.errors import Refusal
 from orchestrator.core.text import counted
 from orchestrator.diagnostics.hardware_listing import gpu_notes
-from orchestrator.diagnostics.trainer_answers import ask_trainer
+from orchestrator.execution.trainer_answers import ask_trainer
 from orchestrator.execution.trainer_process import TrainerProcess
 from orchestrator.execution.workload_check import check_user_code
 from orchestrator.hardware import HardwareClass, classify
@@ -38,7 +38,7 @@ from workloads.registry import find_workload
 
 _DEVICES = "workloads.diagnostics.peak_rates:report_devices"
 
-Report = Callable[[str], object]
+Announce = Callable[[str], object]
 Status: TypeAlias = Literal["ok", "warning", "missing"]
 
 
@@ -57,7 +57,7 @@ class Check:
 
 
 def check_machine(
-    home: Path, spec: SweepSpec | None, address: str | None, report: Report
+    home: Path, spec: SweepSpec | None, address: str | None, report: Announce
 ) -> Iterator[Check]:
     """Yield the checks of this machine, or of the cluster at `address`, quick ones first.
 
@@ -109,9 +109,13 @@ def _packages() -> Iterator[Check]:
     if "rnnsweep" not in versions:  # a copy of the code on a node
         yield Check("packages", "warning", "rnnsweep is not installed itself", "pip install .")
         return
+    of_backends = {canonicalize_name(backend.package) for backend in backends().values()}
+    has_backend = any(is_installed(backend.package) for backend in backends().values())
     for requirement in map(Requirement, metadata.requires("rnnsweep") or ()):
         if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
             continue
+        if has_backend and canonicalize_name(requirement.name) in of_backends - versions.keys():
+            continue  # any one backend is enough
         version = versions.get(canonicalize_name(requirement.name))
         if version is None or not requirement.specifier.contains(version, prereleases=True):
             text = (
@@ -147,7 +151,7 @@ def _store(home: Path) -> str:
 
 
 def _backends(
-    spec: SweepSpec | None, classes: Sequence[HardwareClass], report: Report
+    spec: SweepSpec | None, classes: Sequence[HardwareClass], report: Announce
 ) -> Iterator[Check]:
     """Start each installed backend, of the spec or of all, and report the devices that it sees."""
     names = {*backends(), *(skipped.name for skipped in unusable_backends())}
@@ -168,7 +172,7 @@ def _backends(
         if name not in names:
             continue
         if not is_installed(backend.package):
-            yield Check(name, "missing", "not installed", backend.install, is_needed)
+            yield Check(name, "missing", "not installed", backend.how_to_install, is_needed)
             continue
         report(f"starting {name} …")
         request = TrialRequest(_DEVICES, f"{name}/portable", device="gpu" if has_gpu else "cpu")
@@ -193,7 +197,7 @@ def _sweep(
         refuse = partial(refuse_object, spec.name, spec)
         spec = check_user_code(spec, on_cluster=on_cluster, refuse=refuse)
         if not on_cluster:
-            find_workload(spec.workload_name).data_digest(spec.settings)
+            find_workload(spec.workload_name).expect_data(spec.settings)
         has_data = spec.model is None or spec.data is not None
         return f"{spec.workload_name}, with its data" if has_data else spec.workload_name
 

@@ -8,7 +8,7 @@ from typing import Any
 from orchestrator.diagnostics.hardware_facts import LABELS, HardwareFact, node_facts
 from orchestrator.diagnostics.peaks import Peak, PeakRate
 from orchestrator.hardware import HardwareClass, Node, NodeProfile, no_gpu_class_reason
-from orchestrator.hardware.files import HARDWARE_FORMAT, HARDWARE_VERSION, node_json
+from orchestrator.hardware.files import HARDWARE, node_json
 from orchestrator.report.document import Bullet, Column, Document, Kind, Section, Table, make_table
 
 _DISTURBED = (
@@ -51,8 +51,7 @@ def hardware_document(classes: Sequence[HardwareClass], peaks: Sequence[Peak] = 
 def hardware_json(classes: Sequence[HardwareClass], peaks: Sequence[Peak] = ()) -> dict[str, Any]:
     """Return hardware classes, their nodes and their measured peaks."""
     body = {
-        "format": HARDWARE_FORMAT,
-        "version": HARDWARE_VERSION,
+        **HARDWARE.head(),
         "classes": [
             {
                 "id": item.id,

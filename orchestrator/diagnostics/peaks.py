@@ -7,6 +7,7 @@ home (`peaks.json`) by hardware class and versions. A trial measures its own `pe
 import dataclasses
 import datetime
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from orchestrator.core.arms import HardwareRef
 from orchestrator.core.errors import last_line
-from orchestrator.diagnostics.trainer_answers import TrainerAnswer, ask_trainer
+from orchestrator.execution.trainer_answers import TrainerAnswer, ask_trainer
 from orchestrator.execution.trainer_process import TrainerProcess
 from orchestrator.hardware import HardwareClass, Node, NodeProfile, only_visible_environment
 from workloads.backends.registry import backends
@@ -30,6 +31,9 @@ METHOD = "1"
 
 PEAKS_FILE = "peaks.json"
 _PRECISIONS = ("float32", "tf32", "bf16")
+
+_ANSWER_S = 1_200.0
+"""How long the nodes of a cluster are waited for, which may be busy with trials of others."""
 
 _QUIET = 1.5
 """Rounds of an idle device differ by less; on shared virtual cores by a third."""
@@ -197,7 +201,7 @@ def _request(hardware: HardwareClass, stored: Sequence[Peak]) -> PeakRequest | N
 
 def _run(requests: Sequence[PeakRequest], report: Callable[[str], object]) -> Iterator[PeakResults]:
     """Yield what each node measured, or why it did not."""
-    references = []
+    references, until_s = [], time.monotonic() + _ANSWER_S
     for request in requests:
         node, names = request.node, ", ".join(request.backends)
         report(f"measuring {request.hardware} on {node.profile.hostname}: {names}")
@@ -215,7 +219,15 @@ def _run(requests: Sequence[PeakRequest], report: Callable[[str], object]) -> It
         references.append((request, pinned.remote(request)))
     for request, reference in references:
         try:
-            yield ray.get(reference)
+            yield ray.get(reference, timeout=max(0.0, until_s - time.monotonic()))
+        except ray.exceptions.GetTimeoutError:
+            ray.cancel(reference)
+            reason = (
+                f"{request.hardware} could not be measured: {request.node.profile.hostname} has not"
+                f" answered within {_ANSWER_S / 60:.0f} minutes; another sweep may use its CPUs or"
+                " GPUs"
+            )
+            yield (), (reason,)
         except ray.exceptions.RayError as error:
             yield (), (f"{request.hardware} could not be measured: {last_line(error)}",)
 

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from orchestrator.core.errors import Refusal
+from orchestrator.core.formats import Format
 from orchestrator.hardware import HardwareClass
 from orchestrator.report.document import Column, Document, Section, Table, make_table
 from orchestrator.spec import yaml_locations
@@ -25,7 +26,7 @@ from workloads.metrics import sliced_metrics
 from workloads.protocol import Device
 from workloads.registry import Workload
 
-CATALOGUE_FORMAT, CATALOGUE_VERSION = "rnnsweep-workloads", 2
+CATALOGUE = Format("a catalogue of workloads", 2, id="rnnsweep-workloads")
 DEVICES: Mapping[Device, str] = {"gpu": "an NVIDIA GPU", "cpu": "a CPU"}
 
 PLAIN = [Implementation(backend, kernel) for backend in backends() for kernel in KERNELS]
@@ -226,7 +227,7 @@ def _support_everywhere() -> Section:
         runners = dict.fromkeys(str(runner) for place, runner, _ in cells if place == device)
         columns: list[Column[str]] = [Column(f"on {name}", str)]
         columns += [column(device, runner) for runner in runners]
-        tables.append(make_table(columns, [change for change, *_ in changes()], divisible=True))
+        tables.append(make_table(columns, [change for change, *_ in changes()]))
     reason_rows = tuple((number, reason) for reason, number in numbers.items())
     return Section(
         "support by each kernel, one change at a time",
@@ -237,8 +238,7 @@ def _support_everywhere() -> Section:
 def catalogue_json(catalogue: Catalogue) -> dict[str, Any]:
     """Return the catalogue as one versioned object."""
     return {
-        "format": CATALOGUE_FORMAT,
-        "version": CATALOGUE_VERSION,
+        **CATALOGUE.head(),
         "hardware": [hardware.name for hardware in catalogue.hardware],
         "asked": dict(catalogue.settings),
         "workloads": [_workload_json(workload, catalogue) for workload in catalogue.workloads],

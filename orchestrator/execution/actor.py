@@ -17,6 +17,7 @@ from orchestrator.execution.telemetry.gpu_gauge import lost_gpu
 from orchestrator.execution.trainer_pool import TrainerPool, key_of
 from orchestrator.execution.watchdog import FAILURES, Watchdog, failure_of, oom_kills
 from workloads import protocol
+from workloads.registry import find_workload
 
 _PHASES = {"import": "loading the backend", "compile": "compiling"}
 
@@ -96,6 +97,10 @@ def run_trial(
         trainer = trainers.trainer_for(job, key)
         trial_run.idle_on_gpu = idle = trainers.others_on_gpu(key).values()
         trial_run.begin(trainer)
+        is_own_code = find_workload(job.request.workload).names_own_implementations
+        seen = set[str]()  # a loop enters a phase again and again
+        if is_own_code:
+            yield JobProgress(0, doing="running its code")
         sampler = telemetry.TelemetrySampler(job.request.device, trainer.pid, instruments, idle)
         sampler.start()
         try:
@@ -103,8 +108,11 @@ def run_trial(
                 sampler.note_event(event)
                 trial_run.note_event(event)
                 match event:
-                    case protocol.PhaseBegan("import" | "compile" as phase):
+                    case protocol.PhaseBegan(phase) if phase in _PHASES:
                         yield JobProgress(0, doing=_PHASES[phase])
+                    case protocol.PhaseBegan(phase) if is_own_code and phase not in seen:
+                        seen.add(phase)
+                        yield JobProgress(0, doing=f"in its phase {phase}")
                     case protocol.PhaseEnded("compile"):
                         yield JobProgress(0, doing="training")
                     case protocol.Epoch():

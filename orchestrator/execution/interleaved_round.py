@@ -6,6 +6,7 @@ narrow enough, never by their position. A trial that fails does so alone.
 """
 
 import contextlib
+import itertools
 import math
 import random
 import time
@@ -14,8 +15,10 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+import psutil
+
 from orchestrator.analysis.statistics.batch_means import half_width, planned_looks
-from orchestrator.core.criteria import Timing
+from orchestrator.core.criteria import DisturbanceLimits, Timing
 from orchestrator.core.trial import FailureRecord
 from orchestrator.execution import telemetry
 from orchestrator.execution.job import Job, JobProgress, RoundPartner, TrialRun
@@ -28,6 +31,12 @@ E = TypeVar("E", bound=protocol.Event)
 
 _REST_S = 0.02
 """The pause between two slices: threads of the last one may still spin, waiting for work."""
+
+_DISTURBED_PCT = DisturbanceLimits().others_cpu_pct
+"""A turn in which others took more of the CPUs is repeated."""
+
+_REPEATS = 2
+"""So many turns may be repeated, and for each two quiet ones another."""
 
 _SIGN_S = 1.0
 """The least time between two signs of life: their receiver needs the CPU too."""
@@ -50,7 +59,9 @@ class InterleavedTrial:
     watchdog: Watchdog | None = None
     logs: dict[int, float] = field(default_factory=dict)
     """The logarithm of the seconds per step of its slice, by turn."""
-    windows: list[telemetry.TimeWindow] = field(default_factory=list)
+    windows: dict[int, list[telemetry.TimeWindow]] = field(default_factory=dict)
+    """When its slice was timed, by turn."""
+    _windows: list[telemetry.TimeWindow] = field(default_factory=list)
 
     def prepare(self, trainer: TrainerProcess) -> None:
         """Load, build and warm up, until the trial waits for its first slice."""
@@ -59,8 +70,12 @@ class InterleavedTrial:
         self._until(protocol.Ready)
 
     def run_slice(self, turn: int) -> None:
-        """Train or predict for one slice."""
-        self._command(protocol.Slice())
+        """Train or predict for one slice; a slice of the same turn, the last one, is replaced."""
+        replaces = turn in self.logs
+        self._command(protocol.Slice(replaces_last=replaces))
+        if replaces:
+            self.trial_run.slices.pop()
+        self._windows = self.windows[turn] = []
         done = self._until(protocol.SliceDone)
         self.logs[turn] = math.log(done.seconds / done.steps)
 
@@ -93,7 +108,7 @@ class InterleavedTrial:
             match event:
                 case protocol.PhaseEnded(phase, at_s, seconds):
                     if phase == timed_work and kind is protocol.SliceDone:
-                        self.windows.append(telemetry.TimeWindow(at_s - seconds, at_s))
+                        self._windows.append(telemetry.TimeWindow(at_s - seconds, at_s))
             if isinstance(event, kind):
                 self.watchdog.rest()
                 return event
@@ -130,6 +145,7 @@ class InterleavedRound:
                 key = f"{key[0]} {seen[key]}", request.device, partner.cpus
             self._trials.append(InterleavedTrial(TrialRun(trial_job), key))
         self._looks = planned_looks(timing.least, timing.most)
+        self.repeated_turns = self._quiet_turns = 0
         self._draw = random.Random(job.request.seed)
         self._killed = oom_kills()
 
@@ -165,12 +181,9 @@ class InterleavedRound:
         Intervals end a round after planned numbers of turns only: looking after each turn would
         stop at intervals that are narrow by chance.
         """
-        signed_s = time.monotonic()
+        signed_s, meter = time.monotonic(), self._meter()
         for turn in range(self._looks[-1]):
-            for trial in self._in_random_order(self._running()):
-                time.sleep(_REST_S)
-                with self._failing_alone(trial):
-                    trial.run_slice(turn)
+            self._take_turn(turn, meter)
             is_look = turn + 1 in self._looks
             if not self._running() or (
                 is_look and self._widest_interval() <= self._timing.interval
@@ -180,6 +193,33 @@ class InterleavedRound:
                 interval = self._widest_interval() if turn + 1 >= self._looks[0] else None
                 yield JobProgress(turn + 1, most=self._looks[-1], interval=interval)
                 signed_s = time.monotonic()
+
+    def _take_turn(self, turn: int, meter: telemetry.OthersMeter | None) -> None:
+        """Run a slice of each trial, and all of them again if other work disturbed them.
+
+        What others took of the CPUs decides that, never how long a slice took, so that no ratio is
+        preferred. Where the machine is busy all the time, only a few turns are repeated in vain.
+        """
+        while True:
+            if meter is not None:
+                meter.start()
+            for trial in self._in_random_order(self._running()):
+                time.sleep(_REST_S)
+                with self._failing_alone(trial):
+                    trial.run_slice(turn)
+            if meter is None or not meter.is_disturbed(_DISTURBED_PCT):
+                self._quiet_turns += 1
+                return
+            if self.repeated_turns >= _REPEATS + self._quiet_turns // 2:
+                return
+            self.repeated_turns += 1
+
+    def _meter(self) -> telemetry.OthersMeter | None:
+        """Return a meter of what others take of the CPUs; None if no trainer is left to ask for."""
+        pids = [trial.watchdog.trainer.pid for trial in self._running() if trial.watchdog]
+        with contextlib.suppress(psutil.Error):
+            return telemetry.OthersMeter(pids) if pids else None
+        return None
 
     def _widest_interval(self) -> float:
         """Return the widest interval of a ratio; of a trial alone, the interval of its times."""
@@ -241,4 +281,5 @@ class InterleavedRound:
             recording = sampler.stop()
             for trial in self._trials:
                 device = trial.trial_run.job.request.device
-                trial.trial_run.recording = recording.of(device, trial.windows)
+                windows = list(itertools.chain(*trial.windows.values()))
+                trial.trial_run.recording = recording.of(device, windows)

@@ -122,6 +122,7 @@ class TrialRun:
     trainer_trials: int = 0
     epochs: list[protocol.Epoch] = field(default_factory=list)
     slices: list[protocol.SliceDone] = field(default_factory=list)
+    model: protocol.ModelBuilt | None = None
     kernel: protocol.KernelProof | None = None
     fingerprint: protocol.Fingerprint | None = None
     dataset: protocol.Dataset | None = None
@@ -186,6 +187,8 @@ class TrialRun:
                         f"kernel: expected proof of {request.implementation}; received {asked!r}"
                     )
                 self.kernel = event
+            case protocol.ModelBuilt():
+                self.model = event
             case protocol.Fingerprint():
                 self.fingerprint = event
             case protocol.Dataset():
@@ -217,6 +220,11 @@ class TrialRun:
         elif self.failure is not None and output not in self.failure.output_tail:
             output = f"{self.failure.output_tail.strip()}\n{output}".strip()
             self.failure = replace(self.failure, output_tail=output)
+        if self.failure is not None and self.failure.reason == "out_of_memory" and self.model:
+            size = f"the model has {self.model.parameters:,} parameters ({self.model.mib:,.1f} MiB)"
+            headline, newline, rest = self.failure.message.partition("\n")
+            message = f"{headline}; {size}{newline}{rest}"
+            self.failure = replace(self.failure, message=message)
 
     def packed_model(self) -> bytes:
         """Return the model that the trial kept, as a tar file, and delete it; empty if none."""

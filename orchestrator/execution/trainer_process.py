@@ -1,8 +1,8 @@
 """A trainer process: start it, send it requests, read its events, end it.
 
-It is `python -P -m workloads`, under a reaper of its own. It dies, with all that it started, with
-the thread that spawned it (the kernel's parent-death signal) or at the end of its standard input,
-whichever comes first.
+It is `python -P -m workloads`, under two reapers of its own. It dies, with all that it started,
+with the thread that spawned it (the kernel's parent-death signal) or at the end of its standard
+input, whichever comes first.
 """
 
 import contextlib
@@ -31,6 +31,8 @@ _MOST_BYTES = 16 * 2**20
 """The size at which the file of the output is emptied, so that a trial cannot fill the disk."""
 
 _DRAIN_S = 0.5
+_LONGEST_START_S, _LONGEST_END_S = 300.0, 60.0
+"""How long a process may take until it is a trainer, and until the kernel has ended it."""
 
 
 class TrainerGone(RuntimeError):
@@ -78,10 +80,16 @@ class TrainerProcess(contextlib.AbstractContextManager["TrainerProcess"]):
                 errors="replace",
             )
         self._handle = self._reaper = psutil.Process(self._process.pid)
+        self._inner_reaper = self._reaper
+        until_s = time.monotonic() + _LONGEST_START_S
         while self.alive and self._handle is self._reaper:
+            if time.monotonic() > until_s:  # a network file system that does not answer, say
+                self.kill()
+                raise TimeoutError(f"it has not begun within {_LONGEST_START_S:.0f} seconds")
             time.sleep(0.01)
-            with contextlib.suppress(psutil.Error):
-                self._handle = next(iter(self._reaper.children()), self._reaper)
+            with contextlib.suppress(psutil.Error, IndexError):  # not forked yet
+                self._inner_reaper = self._reaper.children()[0]
+                self._handle = self._inner_reaper.children()[0]
         self._events: queue.SimpleQueue[protocol.Event | protocol.ProtocolError | None] = (
             queue.SimpleQueue()
         )
@@ -168,7 +176,8 @@ class TrainerProcess(contextlib.AbstractContextManager["TrainerProcess"]):
             for process in self._reaper.children(recursive=True):
                 with contextlib.suppress(psutil.Error):  # a zombie has no command
                     command = " ".join(process.cmdline())
-                    if process != self._handle and command and "resource_tracker" not in command:
+                    is_ours = process in (self._inner_reaper, self._handle)
+                    if not is_ours and command and "resource_tracker" not in command:
                         return True
         return False
 
@@ -197,17 +206,21 @@ class TrainerProcess(contextlib.AbstractContextManager["TrainerProcess"]):
             return self._process.wait(_DRAIN_S * 10)
         except subprocess.TimeoutExpired:  # a workload has closed them, or runs another program
             self.kill()
-            return self._process.returncode
+            ended = self._process.poll()
+            return -signal.SIGKILL if ended is None else ended
 
     def kill(self) -> None:
         """End the process and everything that it started, at once."""
         self._process.terminate()
         try:
             self._process.wait(_DRAIN_S * 10)
-        except subprocess.TimeoutExpired:  # its reaper is suspended
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
+        except subprocess.TimeoutExpired:  # a reaper is suspended
+            with contextlib.suppress(psutil.Error):
+                for process in (*self._reaper.children(recursive=True), self._reaper):
+                    with contextlib.suppress(psutil.Error):
+                        process.kill()
+            with contextlib.suppress(subprocess.TimeoutExpired):  # the kernel cannot end it
+                self._process.wait(_LONGEST_END_S)
         end_control_group(self._process.pid)  # if it was killed itself
 
     def close(self) -> None:

@@ -28,7 +28,7 @@ from workloads.model_facts import (
     ModelFacts,
     ModelFault,
 )
-from workloads.own_code import PACKAGES, find_package, packages_of, read_code
+from workloads.own_code import PACKAGES, code_folders, find_package, packages_of, read_code
 from workloads.registry import find_workload
 
 _LIMIT_S = 120.0
@@ -128,7 +128,7 @@ def inspect_models(spec: SweepSpec) -> Mapping[str, Inspection]:
 
 def _inspect(request: InspectionRequest) -> Inspection:
     """Ask a child process of the request's backend."""
-    command = trainer_command([str(Path.cwd())], "--inspect")
+    command = trainer_command(code_folders(), "--inspect")
     environment = trainer_environment(parse_implementation(request.implementations[0]), "cpu")
     try:
         done = subprocess.run(
@@ -148,7 +148,12 @@ def _inspect(request: InspectionRequest) -> Inspection:
         return INSPECTION_ADAPTER.validate_json(done.stdout)
     except ValidationError:
         said = "\n".join(done.stderr.strip().splitlines()[-3:])
-        return ModelFault("failed", f"its process ended with {done.returncode}: {said}")
+        return ModelFault(
+            "failed",
+            f"its process ended with exit status {done.returncode} while it built the model or"
+            " loaded the data: let the code raise an error instead, which is shown with its line"
+            f"{said and f'. It said: {said}'}",
+        )
 
 
 def _expect_one_folder(name: str) -> None:
@@ -216,7 +221,7 @@ def expect_importable(spec: SweepSpec, *, on_cluster: bool) -> None:
         return
     parsed = (parse_implementation(i) for i in spec.arms.implementations)
     installed = (i for i in parsed if _is_installed(i))
-    command = trainer_command([str(Path.cwd())], "--check", spec.workload_name)
+    command = trainer_command(code_folders(), "--check", spec.workload_name)
     try:
         done = subprocess.run(
             command,

@@ -1,6 +1,7 @@
 """Hardware of nodes: probe one node, and group equal ones into hardware classes."""
 
 from orchestrator.hardware.classes import HardwareClass, classify, no_gpu_class_reason
+from orchestrator.hardware.other_work import Look, OtherWork, observe_other_work
 from orchestrator.hardware.probing import only_visible_environment, probe
 from orchestrator.hardware.profile import Gpu, GpuReaderInfo, Node, NodeProfile, NoGpus
 
@@ -8,11 +9,14 @@ __all__ = [
     "Gpu",
     "GpuReaderInfo",
     "HardwareClass",
+    "Look",
     "NoGpus",
     "Node",
     "NodeProfile",
+    "OtherWork",
     "classify",
     "no_gpu_class_reason",
+    "observe_other_work",
     "only_visible_environment",
     "probe",
 ]

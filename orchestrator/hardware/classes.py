@@ -82,7 +82,7 @@ def no_gpu_class_reason(node: Node) -> str | None:
     if len(node.gpu_names) > 1:
         return (
             f"{host} has unlike GPUs ({', '.join(node.gpu_names)}), and a trial"
-            " could be given any of them; a run on that machine alone (no --address) takes"
+            " could be given any of them; a run on that machine alone (without an address) takes"
             f" equal ones by {terms.visibility_variable}"
         )
     unfit = [gpu for gpu in profile.gpus if gpu.no_class_reason is not None]

@@ -1,17 +1,24 @@
 """Nodes as JSON data, and read back from a file of `rnnsweep hardware --format json`."""
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
 
 from orchestrator.core.errors import Refusal, one_line
+from orchestrator.core.formats import Format, written_by
+from orchestrator.core.json_text import parse_json
 from orchestrator.hardware.classes import no_gpu_class_reason
 from orchestrator.hardware.profile import Node, NodeProfile
 
-HARDWARE_FORMAT, HARDWARE_VERSION = "rnnsweep-hardware", 4
+HARDWARE = Format(
+    "a listing of hardware",
+    5,
+    id="rnnsweep-hardware",
+    again="write it again with `rnnsweep hardware --format json`",
+)
+"""A migration gets the whole object of a listing."""
 
 _profile = TypeAdapter(NodeProfile).validate_python
 
@@ -32,12 +39,14 @@ def node_json(node: Node) -> dict[str, Any]:
 def read_nodes(file: Path) -> tuple[Node, ...]:
     """Return the nodes of a saved listing of hardware, each once; refuse any other file."""
     try:
-        listing = json.loads(file.read_bytes())
-        head = listing.get("format"), listing.get("version")
-        if head != (HARDWARE_FORMAT, HARDWARE_VERSION):
-            raise ValueError(
-                f"expected version {HARDWARE_VERSION} of {HARDWARE_FORMAT}, received {head}"
-            )
+        listing = parse_json(file.read_bytes())
+        kind, number = listing.get("format"), listing.get("version")
+        if kind != HARDWARE.id:
+            raise ValueError(f"format {kind!r}")
+        if not HARDWARE.reads(number):
+            writer = written_by(listing.get("written_by"))
+            raise Refusal(HARDWARE.refusal(str(file), number, writer))
+        listing = HARDWARE.migrate(listing, number)
         nodes = [
             Node(row["id"], _profile(row), row["cpus_given"], row["gpus_given"], row["labels"])
             for group in listing["classes"]

@@ -15,8 +15,8 @@ from orchestrator.spec.model_probes import model_probes, written_value
 from orchestrator.spec.space import Space, activation, example
 from workloads import registry
 from workloads.backends.registry import backends, parse_known_implementation
-from workloads.eligibility import ineligibility_reason
-from workloads.implementations import Implementation, parse_implementation
+from workloads.eligibility import ineligibility_reason, layer_ineligibility_reason
+from workloads.implementations import AUTO, Implementation, parse_implementation
 from workloads.layer_traits import LayerTraits
 from workloads.model_facts import KeptLayerFact, ModelFacts, ModelFault
 from workloads.own_code import read_code
@@ -123,6 +123,31 @@ def arm_ineligibility_reason(
     return next(reasons, None)
 
 
+def layers_are_masked(spec: SweepSpec, implementation: str, variant: Variant | None) -> bool:
+    """Return whether some config of an arm runs masked layers in a library's call on a GPU."""
+    workload = registry.find_workload(spec.workload_name)
+    parsed = parse_known_implementation(implementation)
+    if workload.is_own_model:
+        inspection = spec.inspections.get(parsed.backend)
+        return isinstance(inspection, ModelFacts) and any(
+            fact.is_masked and fact.implementation == str(parsed) for fact in inspection.arms
+        )
+    if parsed.kernel == AUTO:  # then Keras uses cuDNN wherever it can
+        parsed = replace(parsed, kernel="cudnn")
+    if not backends()[parsed.backend].library(parsed.kernel):
+        return False
+    fixed = {**spec.written_settings(), **(variant.settings if variant else {})}
+    if spec.search.listed:
+        candidates: Iterable[Mapping[str, Any]] = [{**fixed, **c} for c in spec.search.listed]
+    else:
+        candidates = (settings for settings, _ in _probes(fixed, spec.search.space, workload))
+    all_traits = [workload.traits(each) for each in candidates if workload.accepts(each)]
+    return any(
+        traits.mask != "none" and layer_ineligibility_reason(parsed, traits) is None
+        for traits in all_traits
+    )
+
+
 def own_model_reason(
     spec: SweepSpec,
     implementation: Implementation,
@@ -146,11 +171,17 @@ def own_model_reason(
         return reason
     probes = model_probes(spec)
     name = variant.name if variant else None
-    for fact in inspection.arms:
-        is_asked = (fact.implementation, fact.device) == (str(implementation), hardware.device)
-        if is_asked and fact.reason is not None and probes[fact.probe].variant == name:
-            return f"{fact.reason}{probes[fact.probe].because}"
-    return None
+    facts = [
+        fact
+        for fact in inspection.arms
+        if (fact.implementation, fact.device) == (str(implementation), hardware.device)
+        and probes[fact.probe].variant == name
+    ]
+    first = next((fact for fact in facts if fact.reason is not None), None)
+    if first is None:
+        return None
+    is_of_every_config = all(fact.reason == first.reason for fact in facts)
+    return f"{first.reason}{'' if is_of_every_config else probes[first.probe].because}"
 
 
 def _backend_reason(spec: SweepSpec, backend: str, fault: ModelFault) -> str:

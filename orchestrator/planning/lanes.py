@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from orchestrator.core.arms import Arm, HardwareUse, Usage
+from orchestrator.core.arms import Arm, Usage
 from orchestrator.hardware import Node
 from orchestrator.planning.plan import Plan, PlannedArm
 from workloads.protocol import Device
@@ -54,12 +54,13 @@ class Lane:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LaneGroup:
-    """Hardware (as arms use it) that has the same nodes, and a lane for each of these.
+    """Arms that run on the same nodes, and a lane for each of these nodes.
 
-    A node of several such groups has one lane, which is in each of them.
+    A node of several such groups has one lane, which is in each of them. Arms of one hardware may
+    be in several groups: a framework that cannot use a node's GPU runs on the other nodes only.
     """
 
-    hardware: frozenset[HardwareUse]
+    arms: frozenset[Arm]
     lanes: tuple[Lane, ...]
 
 
@@ -71,16 +72,16 @@ def make_lanes(plan: Plan, lost: Mapping[str, int] | None = None) -> tuple[LaneG
     one GPU the CPU and the GPU arm share one shape, in random order; with several they take turns.
     """
     arms: dict[str, list[PlannedArm]] = defaultdict(list)
-    hardware: dict[frozenset[str], set[HardwareUse]] = defaultdict(set)
+    on_nodes: dict[frozenset[str], set[Arm]] = defaultdict(set)
     for planned in plan.possible:
         for node in planned.hardware.nodes:
             arms[node.id].append(planned)
-        hardware[frozenset(node.id for node in planned.hardware.nodes)].add(planned.arm.hardware)
+        on_nodes[frozenset(node.id for node in planned.hardware.nodes)].add(planned.arm)
     nodes = {node.id: node for planned in plan.possible for node in planned.hardware.nodes}
     lanes = {id_: _lane(node, arms[id_], (lost or {}).get(id_, 0)) for id_, node in nodes.items()}
     return tuple(
-        LaneGroup(frozenset(uses), tuple(lane for id_, lane in lanes.items() if id_ in ids))
-        for ids, uses in hardware.items()
+        LaneGroup(frozenset(its_arms), tuple(lane for id_, lane in lanes.items() if id_ in ids))
+        for ids, its_arms in on_nodes.items()
     )
 
 

@@ -79,7 +79,7 @@ def open_limit(spec: SweepSpec, plan: Plan, groups: Sequence[LaneGroup]) -> int 
         (
             sum(math.ceil(lane.slots / trials) + 1 for lane in group.lanes)
             for group in groups
-            if (trials := plan.repeats * sum(arm.hardware in group.hardware for arm in read))
+            if (trials := plan.repeats * sum(arm in group.arms for arm in read))
         ),
         default=2,
     )

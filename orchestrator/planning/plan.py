@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self, TypeAlias
 
 from orchestrator.core.arms import Arm, HardwareUse, RequestedArm
+from orchestrator.core.caller import as_typed
 from orchestrator.core.criteria import AutoBlocks, Timing
 from orchestrator.core.trial import (
     Block,
@@ -18,7 +19,7 @@ from orchestrator.core.trial import (
     canonical,
     count_spared,
 )
-from orchestrator.hardware import HardwareClass
+from orchestrator.hardware import HardwareClass, Node
 from orchestrator.planning import feasibility
 from orchestrator.spec import HardwareEntry, SweepSpec
 
@@ -29,6 +30,22 @@ class PlannedArm:
 
     arm: Arm
     hardware: HardwareClass
+
+
+@dataclass(frozen=True, slots=True)
+class UnusableGpu:
+    """GPUs of a node that a framework cannot use, and its reason.
+
+    `name` is the backend, or one implementation of it that cannot be used there.
+    """
+
+    node_id: str
+    name: str
+    reason: str
+
+    def concerns(self, implementation: str) -> bool:
+        """Return whether an implementation cannot be used."""
+        return self.name in (implementation, implementation.partition("/")[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,11 +196,15 @@ def awaited_entries(
 
 
 def make_plan(
-    spec: SweepSpec, hardware: Sequence[HardwareClass], waiting: Waiting | None = None
+    spec: SweepSpec,
+    hardware: Sequence[HardwareClass],
+    waiting: Waiting | None = None,
+    unusable: Sequence[UnusableGpu] = (),
 ) -> Plan:
     """Plan the spec's arms (implementations × hardware × variants) on the present hardware.
 
-    An arm is possible only if its implementation can run every config of the space or the list.
+    An arm is possible only if its implementation can run every config of the space or the list. On
+    GPUs it has no node whose GPUs are `unusable` to it.
     """
     possible: dict[Arm, PlannedArm] = {}
     impossible: dict[RequestedArm, ImpossibleArm] = {}
@@ -203,12 +224,14 @@ def make_plan(
                 reason = reason or feasibility.arm_ineligibility_reason(
                     spec, implementation, variant, hardware_class
                 )
+                usable_nodes, why = _usable_nodes(hardware_class, implementation, unusable)
+                reason = reason or (None if usable_nodes else why)
                 if reason is not None:
                     reasons[str(use)] = reason
                     continue
                 arm = Arm(implementation, use, variant)
                 earlier = possible[arm].hardware.nodes if arm in possible else ()
-                nodes = tuple(dict.fromkeys((*earlier, *hardware_class.nodes)))
+                nodes = tuple(dict.fromkeys((*earlier, *usable_nodes)))
                 possible[arm] = PlannedArm(arm, replace(hardware_class, nodes=nodes))
             if len(set(reasons.values())) == 1 and len(reasons) >= len(classes):
                 impossible[asked] = ImpossibleArm(asked, *set(reasons.values()))
@@ -229,6 +252,18 @@ def make_plan(
     )
 
 
+def _usable_nodes(
+    hardware: HardwareClass, implementation: str, unusable: Sequence[UnusableGpu]
+) -> tuple[tuple[Node, ...], str]:
+    """Return the nodes of a class whose GPUs an implementation can use, and why not the others."""
+    if hardware.device != "gpu":
+        return hardware.nodes, ""
+    reasons = {gpu.node_id: gpu.reason for gpu in unusable if gpu.concerns(implementation)}
+    usable = tuple(node for node in hardware.nodes if node.id not in reasons)
+    excluded = [reasons[node.id] for node in hardware.nodes if node.id in reasons]
+    return usable, "; ".join(dict.fromkeys(excluded))
+
+
 def _absence_reason(
     entry: HardwareEntry, hardware: Sequence[HardwareClass], waiting: Waiting | None
 ) -> str:
@@ -237,4 +272,5 @@ def _absence_reason(
         return reason
     if waiting == "over":
         return f"{reason}; none came within {entry.wait_s:g} s (wait_s)"
-    return f"{reason}; a run on a cluster (--address) waits {entry.wait_s:g} s for one"
+    on_cluster = f"a run on a cluster ({as_typed('--address', 'address')})"
+    return f"{reason}; {on_cluster} waits {entry.wait_s:g} s for one"

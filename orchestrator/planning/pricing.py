@@ -10,12 +10,18 @@ timed epochs: the part to compare, if trials share a start.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from orchestrator.core.arms import Arm, HardwareUse
+from orchestrator.core.criteria import HardwarePrice
 from orchestrator.core.names import selects
-from orchestrator.core.trial import Outcome
+from orchestrator.core.trial import FinishedTrial, Outcome
 from orchestrator.spec import Price
 
+AnyPrice: TypeAlias = Price | HardwarePrice
+"""A price of a spec, or of the criteria of a sweep that was read back."""
+
+_COSTS = ("cost_usd", "train_cost_usd")
 _HOUR_S = 3600.0
 _KWH_J = 3.6e6
 
@@ -23,7 +29,7 @@ _KWH_J = 3.6e6
 def priced(
     outcome: Outcome,
     arm: Arm,
-    prices: Sequence[Price],
+    prices: Sequence[AnyPrice],
     together: Sequence[Outcome],
     *,
     lost_s: float = 0.0,
@@ -59,14 +65,52 @@ def priced(
     )
 
 
-def price_of(hardware: HardwareUse, prices: Sequence[Price]) -> Price | None:
+def repriced(
+    trials: Sequence[FinishedTrial], prices: Sequence[AnyPrice]
+) -> Sequence[FinishedTrial]:
+    """Return finished trials with the costs of these prices, from their recorded times.
+
+    Trials that have these prices already are unchanged, and so are all without any price. What lost
+    attempts took was not kept with a trial: their cost is missing, and the basis says so.
+    """
+    if not prices:
+        return trials
+    rounds: dict[str, list[Outcome]] = {}
+    for trial in trials:
+        if trial.round_id:
+            rounds.setdefault(_round_of(trial), []).append(trial.outcome)
+    return [_repriced(trial, prices, rounds.get(_round_of(trial))) for trial in trials]
+
+
+def _round_of(trial: FinishedTrial) -> str:
+    return f"{trial.block} {trial.repeat} {trial.round_id}" if trial.round_id else ""
+
+
+def _repriced(
+    trial: FinishedTrial, prices: Sequence[AnyPrice], together: Sequence[Outcome] | None
+) -> FinishedTrial:
+    price, outcome = price_of(trial.arm.hardware, prices), trial.outcome
+    sharing = str(len(together)) if together and len(together) > 1 else ""
+    bases = [_basis(price, measured=m, sharing=sharing) for m in (True, False)] if price else []
+    if outcome.cost_basis is not None and outcome.cost_basis in bases:
+        return trial
+    if outcome.cost_basis:  # costs of other prices
+        kept = {name: value for name, value in outcome.metrics.items() if name not in _COSTS}
+        outcome = replace(outcome, metrics=kept, cost_basis=None)
+    outcome = priced(outcome, trial.arm, prices, together or (outcome,))
+    if trial.attempt > 1 and outcome.cost_basis:
+        outcome = replace(outcome, cost_basis=f"{outcome.cost_basis}, without its lost attempts")
+    return replace(trial, outcome=outcome)
+
+
+def price_of(hardware: HardwareUse, prices: Sequence[AnyPrice]) -> AnyPrice | None:
     """Return the first price that means a hardware class, however it is used, or None."""
     return next(
         (price for price in prices if selects(price.hardware, hardware.hardware_class)), None
     )
 
 
-def describe_prices(prices: Sequence[Price], hardware: Iterable[HardwareUse]) -> list[str]:
+def describe_prices(prices: Sequence[AnyPrice], hardware: Iterable[HardwareUse]) -> list[str]:
     """Return a line on the cost of each hardware class; none if a spec has no prices."""
     lines = []
     for name in dict.fromkeys(hardware) if prices else ():
@@ -76,7 +120,7 @@ def describe_prices(prices: Sequence[Price], hardware: Iterable[HardwareUse]) ->
     return lines
 
 
-def _basis(price: Price, *, measured: bool, sharing: str = "") -> str:
+def _basis(price: AnyPrice, *, measured: bool, sharing: str = "") -> str:
     """Return `0.526 USD/h from setup to predict (AWS …, 2026-11-01)`: billed parts and source."""
     parts = []
     if price.usd_per_hour is not None:

@@ -9,20 +9,26 @@ from orchestrator.analysis.arms.best_configs import (
     means,
     sign_of,
 )
+from orchestrator.analysis.arms.mathematics import different_arms
 from orchestrator.analysis.measures import MEASURES
+from orchestrator.analysis.pairing.pairs import baseline_of_spec
 from orchestrator.analysis.results import USUAL_RESULTS, direction_of
 from orchestrator.analysis.statistics.formatting import joined, number
 from orchestrator.core.arms import Arm
 from orchestrator.core.errors import Refusal
+from orchestrator.core.formats import Format
 from orchestrator.core.names import names_arm
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Config
 from orchestrator.report.document import Document, Row, Section, Table
 from orchestrator.report.usage import usage_lines
+from orchestrator.report.verdicts import DIFFERENT_MATHEMATICS
 from orchestrator.report.wording import config_phrase, run_text
 from orchestrator.spec import HardwareEntry
 from orchestrator.spec.errors import nearest
 from workloads.registry import UnknownWorkload, find_workload
+
+BEST = Format("a best config", 1, id="rnnsweep-best")
 
 
 class Limit(NamedTuple):
@@ -46,10 +52,12 @@ def choose(
     """Return the config × arm with the best mean of a metric, among those within the limits.
 
     The metric is by default the first objective without a limit, else an accuracy, unless one has a
-    limit, else the time per step or prediction. Limits are of means over repeats. The result is
-    plain data, with the `spec` of a sweep of this config alone. `Refusal` if there is none.
+    limit, else the time per step or prediction. Limits are of means over repeats. An arm of
+    different mathematics is chosen only if `arm` names it. The result is plain data, with the
+    `spec` of a sweep of this config alone. `Refusal` if there is none.
     """
-    trials = [trial for trial in record.trials if names_arm(arm, trial.arm)]
+    different = different_arms(record.trials, baseline_of_spec(record)) if arm == "*" else ()
+    trials = [t for t in record.trials if names_arm(arm, t.arm) and t.arm not in different]
     measured = {name for t in trials if t.status == "complete" for name in t.metrics}
     limited = [limit.metric for limit in limits]
     accuracies = () if USUAL_RESULTS.keys() & limited else tuple(USUAL_RESULTS)
@@ -70,11 +78,10 @@ def choose(
         raise Refusal(f"{record.name}: {reason}")
     direction = record.objectives.get(wanted) or direction_of(wanted)
     sign = sign_of(direction)
-    best = min(within, key=lambda point: (sign * point.values[wanted], point.block, point.arm))
+    best = min(within, key=lambda point: point.order(sign * point.values[wanted]))
     of_choice = [trial for trial in trials if (trial.block, trial.arm) == (best.block, best.arm)]
     return {
-        "format": "rnnsweep-best",
-        "version": 1,
+        **BEST.head(),
         "sweep": record.name,
         "generation": record.generation,
         "metric": wanted,
@@ -82,11 +89,13 @@ def choose(
         "limits": limits,
         "within": len(within),
         "tried": len(points),
+        "different_mathematics": sorted(map(str, different)),
         "block": best.block,
         "arm": str(best.arm),
         "config": best.config,
         "values": {**best.values, **means(of_choice, [measure.metric for measure in MEASURES])},
         "run_ids": best.run_ids,
+        "code": usage_lines(best.arm.implementation, of_choice),
         "spec": _spec_of(record, best.arm, best.config),
     }
 
@@ -139,16 +148,15 @@ def workload_keys(name: str) -> dict[str, str]:
 
 
 def to_code(chosen: Mapping[str, Any]) -> str:
-    """Return the lines of Python that put a choice to use; `Refusal` if it is no Keras model's."""
+    """Return the lines of Python that put a choice to use; `Refusal` if there are none."""
     (implementation,) = chosen["spec"]["arms"]["implementations"]
-    lines = usage_lines(implementation)
-    if not lines:
+    if not chosen["code"]:
         raise Refusal(
             f"--code: expected an implementation of a Keras backend; received {implementation},"
-            " whose code is that of the workload itself"
+            " whose code is the workload itself"
         )
     head = f"# {chosen['arm']}, with {config_phrase(chosen['config'])}"
-    return "\n".join((head, *lines, ""))
+    return "\n".join((head, *chosen["code"], ""))
 
 
 def choice_document(chosen: Mapping[str, Any]) -> Document:
@@ -163,6 +171,8 @@ def choice_document(chosen: Mapping[str, Any]) -> Document:
         *((metric, number(value)) for metric, value in chosen["values"].items()),
         ("runs", ", ".join(map(run_text, chosen["run_ids"]))),
     ]
+    if chosen["different_mathematics"]:
+        rows.append((f"left out: {DIFFERENT_MATHEMATICS}", joined(chosen["different_mathematics"])))
     head = ("sweep", f"{chosen['sweep']}#{chosen['generation']}, block {chosen['block']}")
     note = "--format yaml writes it as a spec that `rnnsweep run` takes."
     section = Section("", tables=(Table(head, tuple(rows)),), paragraphs=(note,))

@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import takewhile
 from typing import Any, Generic, TypeVar
 
 from orchestrator.analysis.statistics.formatting import ABSENT, number
@@ -40,7 +41,7 @@ class Column(Generic[_Row]):
 
     `show` makes a text of a value that is not None. The column is aligned right if it is `numeric`:
     the default is that all its values are numbers or other data, not texts. An `optional` column
-    without any value is left out.
+    without any value is left out. With the first column, a `key` column after it names the row.
     """
 
     title: str
@@ -48,25 +49,26 @@ class Column(Generic[_Row]):
     show: Callable[[Any], str] = cell_text
     numeric: bool | None = None
     optional: bool = False
+    key: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table of texts; make one with `make_table`. The first column names the row.
+    """A table of texts; make one with `make_table`. The first `keys` columns name the row.
 
-    `numeric` columns are aligned right. A table that is wider than the page folds its cells. If it
-    is `divisible`, it is printed in parts instead, which repeat the first column.
+    `numeric` columns are aligned right. A table that is wider than the page is printed in parts,
+    which repeat the columns that name the row. Of a table with a `rest` a text has the first part
+    alone; the rest is the place of the other columns.
     """
 
     headers: Row
     rows: tuple[Row, ...]
     numeric: frozenset[int] = frozenset()
-    divisible: bool = False
+    keys: int = 1
+    rest: str = ""
 
 
-def make_table(
-    columns: Sequence[Column[_Row]], items: Iterable[_Row], *, divisible: bool = False
-) -> Table:
+def make_table(columns: Sequence[Column[_Row]], items: Iterable[_Row]) -> Table:
     """Make a table with a row for each item."""
     items = list(items)
     values = [[column.value(item) for item in items] for column in columns]
@@ -82,7 +84,7 @@ def make_table(
         tuple(column.title for column, _ in shown),
         tuple(zip(*texts, strict=True)),
         frozenset(i for i, (column, cells) in enumerate(shown) if _is_numeric(column, cells)),
-        divisible,
+        1 + len([*takewhile(lambda pair: pair[0].key, shown[1:])]),
     )
 
 

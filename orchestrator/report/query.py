@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from io import BytesIO, StringIO
 from operator import itemgetter
@@ -25,9 +26,11 @@ from orchestrator.analysis.arms.mathematics import (
     fingerprint_difference,
     references,
 )
-from orchestrator.analysis.pairing.pairs import Baseline, BaselineError, pick_baseline
+from orchestrator.analysis.pairing.pairs import baseline_of_spec
 from orchestrator.core import trial_columns
+from orchestrator.core.caller import as_typed
 from orchestrator.core.errors import Refusal
+from orchestrator.core.formats import Format
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial_columns import CellKind
 from orchestrator.report.document import Column, cell_text, make_table, visible
@@ -48,6 +51,7 @@ _DTYPES = {
     pa.string(): pd.StringDtype(),
     pa.bool_(): pd.BooleanDtype(),
 }
+_BATCH_ROWS = 50_000
 _FIRST, _LAST = datetime.min, datetime.max  # the times that Python can show
 _OF_SWEEP = ("sweep", "generation", "workload")
 
@@ -65,6 +69,19 @@ CAST(round(count * (1 - null_percentage / 100)) AS BIGINT) AS rows,
 left(min, 40) AS min, left(max, 40) AS max FROM"""
 
 
+@dataclass(frozen=True, slots=True)
+class QueryLimits:
+    """What a query may use: memory of DuckDB, and seconds."""
+
+    memory_mib: int = 2048
+    seconds: float = 300.0
+
+    @property
+    def result_bytes(self) -> int:
+        """The largest result: as Python's objects, and as text, it takes several times as much."""
+        return self.memory_mib * 2**20 // 8
+
+
 class QueryError(Refusal, ValueError):
     """An error in a query; the message shows the line, with carets below the position."""
 
@@ -79,12 +96,13 @@ def query_records(  # noqa: PLR0913
     sql: str = "",
     lists: bool = False,
     rows: Mapping[str, pa.Table] = MappingProxyType({}),
+    limits: QueryLimits = QueryLimits(),
 ) -> pd.DataFrame:
     """Return the result of a query of sweeps, given by label; see `orchestrator.api.query`.
 
     With `lists` it is a list of the result's columns: name, type, rows with a value, and range. A
     possible metric that no trial has can be named, and any column if no trial has ended. `rows` are
-    those of sweeps that were read as such, by label, without their trials.
+    the rows of sweeps that were read as such, by label, without their trials.
     """
     read = [rows[key] if key in rows else to_rows(record.trials) for key, record in sweeps.items()]
     table = trial_table([*sweeps.values()], read)
@@ -94,7 +112,13 @@ def query_records(  # noqa: PLR0913
             if not sql:
                 _check_single(f"SELECT\n{where or 'true'}")
             query = sql or _select(columns or names, where, sort, limit)
-            return _run(f"{_LIST} (SUMMARIZE {query}\n)" if lists else query, table, sweeps)
+            text = f"{_LIST} (SUMMARIZE {query}\n)" if lists else query
+            return _run(text, table, sweeps, limits)
+        except duckdb.OutOfMemoryException as error:
+            raise QueryError(
+                f"the query needs more than {limits.memory_mib:,} MiB; raise "
+                f"{as_typed('--memory-mib', 'memory_mib')}, or let it read fewer rows"
+            ) from error
         except duckdb.Error as error:
             match = _UNKNOWN.search(str(error))
             if match is None:
@@ -129,7 +153,7 @@ def trial_table(records: Sequence[SweepRecord], rows: Sequence[pa.Table] = ()) -
 
 
 def _with_settings(record: SweepRecord, rows: pa.Table) -> dict[str, Any]:
-    """Return the columns of a sweep's rows, those of the sweep itself and its fixed settings."""
+    """Return the columns of a sweep's rows, of the sweep itself and of its fixed settings."""
     columns: dict[str, Any] = {name: rows[name] for name in rows.column_names}
     fixed = {CONFIG + name: value for name, value in record.settings.items()}
     of_sweep = (record.name, record.generation, record.workload)
@@ -144,7 +168,7 @@ def _with_settings(record: SweepRecord, rows: pa.Table) -> dict[str, Any]:
 
 def _differences(record: SweepRecord, rows: pa.Table) -> dict[str, Any]:
     """Return the columns of differences: each trial compared with its reference in the round."""
-    baseline = _baseline(record)
+    baseline = baseline_of_spec(record)
     reference_of = {str(arm): str(base) for arm, base in references(record.arms, baseline).items()}
     places = [*zip(*(rows[name].to_pylist() for name in ("arm", "block", "repeat")), strict=True)]
     texts = dict(zip(places, rows[FINGERPRINT].to_pylist(), strict=True))
@@ -174,13 +198,6 @@ def _difference(
     return fingerprint_difference(mine, reference)
 
 
-def _baseline(record: SweepRecord) -> Baseline | None:
-    try:
-        return pick_baseline(record, record.criteria.baseline)
-    except BaselineError:
-        return pick_baseline(record, None)
-
-
 def _joined(name: str, parts: Sequence[Mapping[str, Any]]) -> Any:
     """Return a column over several sweeps, in the type that fits all of them."""
     types = {part[name].type for part in parts if name in part}
@@ -194,9 +211,15 @@ def _joined(name: str, parts: Sequence[Mapping[str, Any]]) -> Any:
     return pa.chunked_array([chunk for array in chunks for chunk in array], kind)
 
 
+def param_columns(rows: pa.Table) -> list[str]:
+    """Return the columns of the params that a sweep's configs have, of its rows."""
+    names = (name for name in rows.column_names if name.startswith(CONFIG))
+    return sorted(name.removeprefix(CONFIG) for name in names)
+
+
 def usual_columns(record: SweepRecord, rows: pa.Table, names: Sequence[str]) -> list[str]:
     """Return the columns to show by default: config, outcome, objectives and main metrics."""
-    tried = {name.removeprefix(CONFIG) for name in rows.column_names if name.startswith(CONFIG)}
+    tried = param_columns(rows)
     wanted = ["block", "repeat"] if record.repeats > 1 else ["block"]
     wanted += ["variant"] if any(arm.variant for arm in record.arms) else []
     wanted += ["implementation", "hardware", *(name for name in names if name in tried)]
@@ -204,10 +227,13 @@ def usual_columns(record: SweepRecord, rows: pa.Table, names: Sequence[str]) -> 
     return [name for name in dict.fromkeys(wanted) if name in names]
 
 
-def _run(query: str, table: pa.Table, sweeps: Mapping[str, SweepRecord]) -> pd.DataFrame:
+def _run(
+    query: str, table: pa.Table, sweeps: Mapping[str, SweepRecord], limits: QueryLimits
+) -> pd.DataFrame:
     """Run a query on the table `trials`, and on a view for each sweep."""
     column = duckdb.ColumnExpression
-    with duckdb.connect(config=_SANDBOX) as database, ThreadPoolExecutor(1) as thread:
+    config = _SANDBOX | {"memory_limit": f"{limits.memory_mib}MiB"}
+    with duckdb.connect(config=config) as database, ThreadPoolExecutor(1) as thread:
         database.register("arrow", table)
         database.execute("CREATE TABLE trials AS FROM arrow; SET TimeZone = 'UTC'")
         for label, record in sweeps.items():
@@ -217,14 +243,36 @@ def _run(query: str, table: pa.Table, sweeps: Mapping[str, SweepRecord]) -> pd.D
         database.execute("SET lock_configuration = true")
         _check_single(query)
         # `*` numbers columns of one name. A thread, because DuckDB does not notice Ctrl-C itself.
-        running = thread.submit(lambda: database.sql(query).project("*").to_arrow_table())
+        running = thread.submit(
+            lambda: _read(database.sql(query).project("*").to_arrow_reader(_BATCH_ROWS), limits)
+        )
         try:
-            result = running.result()
-        except KeyboardInterrupt:
+            result = running.result(limits.seconds)
+        except (KeyboardInterrupt, TimeoutError) as error:
             database.interrupt()
-            raise
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            raise QueryError(
+                f"the query took more than {limits.seconds:g} seconds; raise "
+                f"{as_typed('--timeout-s', 'timeout_s')}, or let it read fewer rows"
+            ) from error
     typed = pa.table(list(map(_cast, result.columns)), names=result.column_names)
     return typed.to_pandas(types_mapper=_DTYPES.get)
+
+
+def _read(batches: pa.RecordBatchReader, limits: QueryLimits) -> pa.Table:
+    """Read a result, up to its limit: DuckDB's own limit does not hold for what it hands out."""
+    read, size = list[pa.RecordBatch](), 0
+    for batch in batches:
+        read.append(batch)
+        size += batch.nbytes
+        if size > limits.result_bytes:
+            memory = as_typed("--memory-mib", "memory_mib")
+            raise QueryError(
+                f"the result has more than {limits.result_bytes // 2**20:,} MiB; add a LIMIT, or"
+                f" raise {memory}, of which a result may have an eighth"
+            )
+    return pa.Table.from_batches(read, batches.schema)
 
 
 def _check_single(query: str) -> None:
@@ -302,8 +350,7 @@ def _readable(error: duckdb.Error) -> str:
 
 SheetFormat: TypeAlias = Literal["table", "csv", "json", "parquet"]
 
-QUERY_FORMAT = "rnnsweep-query"
-QUERY_VERSION = 2
+QUERY = Format("the result of a query", 2, id="rnnsweep-query")
 
 _KINDS: dict[str, CellKind] = {"i": "whole", "f": "number", "O": "text", "b": "truth", "M": "time"}
 
@@ -325,8 +372,7 @@ def as_bytes(frame: pd.DataFrame, form: SheetFormat, about: dict[str, Any]) -> b
         sheet.writerows([safe(cell) for cell in row] for row in rows)
         return text.getvalue().encode()
     body = {
-        "format": QUERY_FORMAT,
-        "version": QUERY_VERSION,
+        **QUERY.head(),
         **about,
         "columns": [{"name": name, "kind": _kind_of(frame, name)} for name in frame],
         "rows": [dict(zip(frame.columns, row, strict=True)) for row in rows],

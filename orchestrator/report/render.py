@@ -1,5 +1,6 @@
 """Rendering of a summary as text, Markdown, JSON, CSV or an HTML page; text is short by default."""
 
+import shlex
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal, TypeAlias
@@ -8,14 +9,14 @@ from orchestrator.analysis.pairing.pairs import BaselineError
 from orchestrator.analysis.summary import ReportSummary, summarise
 from orchestrator.report.charts import CHARTS
 from orchestrator.report.charts.chart import ChartBuilder
-from orchestrator.report.document import PARTS, Document, Section
+from orchestrator.report.document import PARTS, Bullet, Document, Kind, Section
 from orchestrator.report.formats.csv_rows import to_csv
 from orchestrator.report.formats.html import to_html
 from orchestrator.report.formats.json_format import summary_json
 from orchestrator.report.formats.text import to_markdown, to_text
-from orchestrator.report.sections.answer import answer
+from orchestrator.report.sections.answer import TO_TARGETS, USAGE, answer
 from orchestrator.report.sections.document import SECTIONS, ReportSection, document
-from orchestrator.report.sections.doubts import RESUME
+from orchestrator.report.sections.doubts import doubts
 
 __all__ = ["BaselineError", "ReportFormat", "ReportSummary", "render", "summarise"]
 
@@ -26,6 +27,12 @@ MOST_LINES = 40
 
 _MOST_ROWS, _FEWEST_ROWS = 30, 3
 
+_MOST_DOUBTS = 3
+"""The doubts that a short report names before it leaves out answers; then ever fewer."""
+
+_LESS_IMPORTANT = (Kind.EFFECT, Kind.CROSSES, Kind.BEST)
+"""The sentences that a short report leaves out first, because the question is which arm wins."""
+
 
 def render(  # noqa: PLR0913
     summary: ReportSummary,
@@ -35,8 +42,6 @@ def render(  # noqa: PLR0913
     colour: bool = False,
     full: bool = False,
     parts: Collection[str] = (),
-    resume: str = RESUME,
-    retry: str | None = None,
     sections: Sequence[ReportSection] = SECTIONS,
     charts: Sequence[ChartBuilder] = CHARTS,
 ) -> str:
@@ -44,12 +49,12 @@ def render(  # noqa: PLR0913
 
     `text` is the short report of at most `MOST_LINES`, unless it is to be `full`. Text and Markdown
     can have some `parts` alone, keys of `PARTS`. The width (columns of a terminal) and the colours
-    are for text only, and so are the commands `resume` and `retry` that the short report names.
+    are for text only.
 
-    `sections` and `charts` are those of the full report; the JSON and CSV formats have none.
+    `sections` and `charts` are for the full report; the JSON and CSV formats have none.
     """
     if format == "text" and not (full or parts):
-        return _short_text(summary, width, colour=colour, resume=resume, retry=retry)
+        return _short_text(summary, width, colour=colour)
     if format == "text":
         return to_text(_chosen(document(summary, sections), parts), width, colour=colour)
     if format == "markdown":
@@ -66,48 +71,74 @@ def render(  # noqa: PLR0913
 def to_short_markdown(
     summary: ReportSummary, limit: int, whole: str = "the artifacts of this run"
 ) -> str:
-    """Write the short report as Markdown of fewer characters than `limit`.
+    """Write the short report as Markdown of fewer characters than `limit`, without its title.
 
-    MLflow silently cuts a description that is longer. So this one has fewer rows and sections, and
-    names the place of the `whole`.
+    The title is the name of the run that it describes. MLflow silently cuts a description that is
+    longer. So this one has fewer rows and sections, and names the place of the `whole`.
     """
     rest = f"The full report is in {whole}."
     for shorter in _shorter(summary, rest=rest):
-        text = to_markdown(shorter)
+        text = to_markdown(replace(shorter, title=""))
         if len(text) < limit:
             break
     return text[: limit - 1]
 
 
-def _short_text(
-    summary: ReportSummary, width: int, *, colour: bool, resume: str, retry: str | None
-) -> str:
-    for shorter in _shorter(summary, resume=resume, retry=retry):
+def _short_text(summary: ReportSummary, width: int, *, colour: bool) -> str:
+    for shorter in _shorter(summary):
         text = to_text(shorter, width, colour=colour)
         if text.count("\n") <= MOST_LINES:
             break
     return text
 
 
-def _shorter(
-    summary: ReportSummary,
-    *,
-    resume: str = RESUME,
-    retry: str | None = None,
-    rest: str | None = None,
-) -> Iterator[Document]:
+def _shorter(summary: ReportSummary, *, rest: str | None = None) -> Iterator[Document]:
     """Yield the short report with ever fewer rows of arms, then sentences, then sections."""
     rows = min(len(summary.arms), _MOST_ROWS)
     for most in range(rows, min(rows, _FEWEST_ROWS) - 1, -1):
-        report = answer(summary, most, resume=resume, retry=retry, rest=rest)
+        report = answer(summary, most, rest=rest)
         yield report
     first, *others, last = report.sections
+    for bullet in reversed(first.bullets):
+        if bullet.kind in _LESS_IMPORTANT:
+            first = replace(first, bullets=tuple(b for b in first.bullets if b is not bullet))
+            yield replace(report, sections=(first, *others, last))
+    for section in [s for s in others if s.key == USAGE]:
+        others.remove(section)
+        yield replace(report, sections=(first, *others, last))
+    command = f"rnnsweep report {shlex.quote(summary.sweep.label)} --section"
+    whole = [
+        Section(section.title, paragraphs=(f"{command} accuracy",))
+        if section.key == TO_TARGETS
+        else _of_first_columns(section, f"More columns: {command} fastest")
+        for section in others
+    ]
+    for most in (len(doubts(summary)), *range(_MOST_DOUBTS, 0, -1)):
+        others = [_of_first_bullets(section, most, f"{command} trust") for section in whole]
+        yield replace(report, sections=(first, *others, last))
+    first = replace(first, paragraphs=first.paragraphs[:1])
+    yield replace(report, sections=(first, *others, last))
     while len(first.bullets) > 1:
-        first = replace(first, bullets=first.bullets[:-1])
+        least = [bullet for bullet in first.bullets if bullet.kind == Kind.PAYS] or first.bullets
+        first = replace(first, bullets=tuple(b for b in first.bullets if b is not least[-1]))
         yield replace(report, sections=(first, *others, last))
     while others:
         others.pop()
         yield replace(report, sections=(first, *others, last))
+
+
+def _of_first_columns(section: Section, rest: str) -> Section:
+    """Return a section whose tables have the columns that fit side by side."""
+    return replace(section, tables=tuple(replace(table, rest=rest) for table in section.tables))
+
+
+def _of_first_bullets(section: Section, most: int, place: str) -> Section:
+    """Return a section with so many bullets, and a last one with the place of the others."""
+    hidden = len(section.bullets) - most
+    if hidden < 2:
+        return section
+    more = Bullet(Kind.MORE, f"{hidden} more: {place}")
+    return replace(section, bullets=(*section.bullets[:most], more))
 
 
 def _chosen(report: Document, parts: Collection[str]) -> Document:

@@ -1,32 +1,45 @@
 """The lines of Python that put an implementation to use in a program without rnnsweep."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from orchestrator.core.trial import FinishedTrial
 from workloads.backends.registry import backends, parse_known_implementation
 from workloads.implementations import AUTO, Implementation, ImplementationError
+from workloads.protocol import MODEL_KIND, MODULE_KIND
 
 _POLICIES = {"bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
 _AUTOCAST_TYPES = {"bf16": "torch.bfloat16", "fp16": "torch.float16"}
 
 
-def usage_lines(text: str) -> tuple[str, ...]:
-    """Return the lines for a model; none for an implementation of the user's own."""
+def usage_lines(text: str, trials: Iterable[FinishedTrial]) -> tuple[str, ...]:
+    """Return the lines for the model or module that these trials trained by an implementation.
+
+    There are none for an implementation of the user's own.
+    """
     try:
         implementation = parse_known_implementation(text)
     except ImplementationError:
         return ()
-    return tuple(_lines(implementation))
+    kinds = {trial.outcome.environment.get(MODEL_KIND) for trial in trials}
+    lines = _module_lines if MODULE_KIND in kinds else _keras_lines
+    return tuple(lines(implementation))
 
 
-def _lines(implementation: Implementation) -> Iterator[str]:
+def _module_lines(implementation: Implementation) -> Iterator[str]:
     backend = backends()[implementation.backend]
-    if "compile" in implementation.options:  # of PyTorch modules alone
+    if implementation.kernel == AUTO and not implementation.options:
+        yield "outputs = module(inputs) # the module as it is written"
+    if "compile" in implementation.options:
         yield "module = torch.compile(module)"
-        if dtype := _AUTOCAST_TYPES.get(implementation.precision):
-            yield f"with torch.autocast(device, {dtype}): # around each call, and around the loss"
-        if implementation.precision == "tf32" and backend.tf32_code:
-            yield backend.tf32_code
-        return
+    if dtype := _AUTOCAST_TYPES.get(implementation.precision):
+        yield f"with torch.autocast(device, {dtype}): # around each call, and around the loss"
+    if implementation.precision == "tf32" and backend.tf32_code:
+        yield backend.tf32_code
+
+
+def _keras_lines(implementation: Implementation) -> Iterator[str]:
+    """Yield the lines of Keras code that make a model run as this implementation does."""
+    backend = backends()[implementation.backend]
     yield f'os.environ["KERAS_BACKEND"] = "{backend.keras_name}" # before Keras is imported'
     if policy := _POLICIES.get(implementation.precision):
         yield f'keras.config.set_dtype_policy("{policy}") # before the model is built'

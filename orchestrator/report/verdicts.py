@@ -15,6 +15,7 @@ from orchestrator.analysis.statistics.estimates import Estimate
 from orchestrator.analysis.statistics.formatting import (
     difference_interval,
     natural,
+    number,
     ratio,
     ratio_interval,
     share,
@@ -51,6 +52,9 @@ RESULT_WORDS: Mapping[ResultVerdict, str] = {
 }
 """How the verdict on a result of training, such as an accuracy, reads in a table."""
 
+NOT_DECIDED = "not decided (busy)"
+"""What a table has instead of `inconclusive` where other work can have caused the difference."""
+
 SIGNS: Mapping[str, str] = {"faster": "▲", "slower": "▼", "same": "=", "inconclusive": "?"}
 """The signs of verdicts, so that colour is not their only mark."""
 
@@ -59,8 +63,23 @@ def verdict_label(comparison: Comparison) -> str:
     """Write the verdict for a table: `slower`, or `slower (provisional)`."""
     if comparison.different_mathematics:
         return DIFFERENT_MATHEMATICS
+    if comparison.verdict == "inconclusive" and comparison.bias:
+        return NOT_DECIDED
     word = WORDS[comparison.verdict]
     return f"{word} (provisional)" if comparison.provisional else word
+
+
+def busy_clause(disturbance: Mapping[str, float], bias: float) -> str:
+    """Write why a difference that was measured on a busy machine is not decided.
+
+    `but the machine was busy (other processes took 68 % of the CPUs), which alone can cause 2.7 ×:
+    not decided`. The bias is infinite if it was not measured.
+    """
+    what = disturbance_text(disturbance)
+    busy = f"but the machine was busy ({what})" if what else "but the machine was busy"
+    if bias == math.inf:
+        return f"{busy}, and what that can cause was not measured: not decided"
+    return f"{busy}, which alone can cause {number(float(f'{bias:.3g}'))} ×: not decided"
 
 
 def speed_ratio(estimate: Estimate) -> str:
@@ -69,16 +88,17 @@ def speed_ratio(estimate: Estimate) -> str:
     return ratio(shown) if shown is estimate else f"{ratio(shown)} {WORDS['slower']}"
 
 
-def speed_phrase(estimate: Estimate, base: str) -> str:
+def speed_phrase(estimate: Estimate, base: str, *, is_measured: bool = False) -> str:
     """Write `is 3.40 × (3.20–3.60) as fast as BASE`, or `is 46 × (30–70) slower than BASE`.
 
-    A slower one whose interval holds 1 `takes 1.20 × (0.83–1.67) as long as BASE`.
+    A slower one whose interval holds 1 `takes 1.20 × (0.83–1.67) as long as BASE`. What only
+    `is_measured` and not decided `measured 3.40 × (3.20–3.60) as fast as BASE`.
     """
-    shown = natural(estimate)
+    shown, verb = natural(estimate), "measured" if is_measured else "is"
     if shown is estimate:
-        return f"is {ratio(shown)} as fast as {base}"
+        return f"{verb} {ratio(shown)} as fast as {base}"
     if estimate.high < 1:
-        return f"is {ratio(shown)} {WORDS['slower']} than {base}"
+        return f"{verb} {ratio(shown)} {WORDS['slower']} than {base}"
     return f"takes {ratio(shown)} as long as {base}"
 
 
@@ -116,7 +136,9 @@ def verdict_sentence(comparison: Comparison, name: ArmNames) -> str:
         disturbed = f"; disturbed: {disturbance}" if disturbance else ""
         return f"{INCONCLUSIVE}: {figures} ({comparison.reason}{disturbed}){learned}"
     if comparison.bias:
-        return f"{INCONCLUSIVE}: {figures}{_over(comparison)} {comparison.reason}{learned}"
+        measured = speed_phrase(shown, base, is_measured=True)
+        clause = busy_clause(comparison.disturbance, comparison.bias)
+        return f"{arm} {measured}{_over(comparison)}, {clause}{learned}"
     return f"{INCONCLUSIVE}: {figures}{_over(comparison)}{learned}{_blocks_needed(comparison)}"
 
 
@@ -194,6 +216,9 @@ def change_sentence(comparison: Comparison, arm: str, margin: float, lost: str =
         figures = f"{ratio(shown)}, over {over}"
         return f"{arm} is as fast as before, within {share(margin)}: {figures}{lost}"
     change = f": it {speed_phrase(shown, 'before')}" if shown else ""
+    if comparison.verdict == "inconclusive" and comparison.bias and shown:
+        clause = busy_clause(comparison.disturbance, comparison.bias)
+        return f"{arm} {speed_phrase(shown, 'before', is_measured=True)}, {clause}{lost}"
     if comparison.verdict == "inconclusive":
         reason = f"{comparison.reason}{lost if comparison.pairs else ''}"
         either = f"{WORDS['faster']} or {WORDS['slower']}"

@@ -13,7 +13,8 @@ from orchestrator.analysis.pairing.complete_rounds import ParamRange
 from orchestrator.analysis.statistics.estimates import Estimate
 from orchestrator.analysis.statistics.formatting import ABSENT, number, share
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.core.arms import Arm, RequestedArm
+from orchestrator.core.arms import Arm, HardwareUse, RequestedArm, Usage
+from orchestrator.core.text import counted
 from orchestrator.core.trial import Config
 from orchestrator.report.document import Section, cell_text
 from workloads.implementations import is_kernel_as_asked
@@ -101,6 +102,8 @@ def arm_names(summary: ReportSummary) -> ArmNames:
     gpus = Counter(
         (used_hardware.hardware_class.gpu, str(used_hardware.usage)) for used_hardware in used
     )
+    if len({used_hardware.hardware_class for used_hardware in used}) == 1 and _differ_in_cpus(used):
+        return ArmNames(None, {str(hardware): _cpus_text(hardware.usage) for hardware in used})
     return ArmNames(
         None,
         {
@@ -112,6 +115,18 @@ def arm_names(summary: ReportSummary) -> ArmNames:
             and gpus[used_hardware.hardware_class.gpu, str(used_hardware.usage)] == 1
         },
     )
+
+
+def _differ_in_cpus(used: Iterable[HardwareUse]) -> bool:
+    """Return whether these uses of one hardware class differ in threads or CPUs alone."""
+    return len({(hardware.usage.measure, hardware.usage.work) for hardware in used}) == 1
+
+
+def _cpus_text(usage: Usage) -> str:
+    """Write `2 threads`, `4 CPUs, 2 threads`, or `default threads`."""
+    counts = ((usage.cpus, "CPU"), (usage.threads, "thread"))
+    texts = [counted(count, noun) for count, noun in counts if count is not None]
+    return ", ".join(texts) or "default threads"
 
 
 def grouped(pairs: Iterable[tuple[Key, _Item]]) -> dict[Key, list[_Item]]:
@@ -179,7 +194,15 @@ def result_name(metric: str) -> str:
 
 
 def margin_text(result: ResultComparison) -> str:
-    """Write the margin of a result: `0.005`, or `1 % (0.0023)`."""
-    if result.share is None:
-        return number(result.margin)
-    return f"{share(result.share)} ({number(result.margin)})"
+    """Write the margin of a result: `0.005`, `1 % (0.0023)`, or with samples of validation."""
+    if result.share is not None:
+        return f"{share(result.share)} ({number(result.margin)})"
+    return margin_of_samples(result.margin, result.validation_samples)
+
+
+def margin_of_samples(margin: float, samples: int | None) -> str:
+    """Write the margin of an accuracy: `0.005 (1.8 of 359 validation samples)`."""
+    text = number(float(f"{margin:.2g}"))
+    if samples is None:
+        return text
+    return f"{text} ({number(float(f'{margin * samples:.2g}'))} of {samples:,} validation samples)"

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import pydantic
@@ -20,7 +20,7 @@ from pydantic_core import PydanticCustomError
 
 from orchestrator.sampling.kinds import BlockSeed, PrunerKind, SamplerKind
 from orchestrator.sampling.memory import SEEN, Generations, LatestTrials, SeenTrials
-from workloads.own_code import describe_error, read_code
+from workloads.own_code import code_folders, describe_error, read_code
 
 if TYPE_CHECKING:
     from optuna.pruners import BasePruner
@@ -122,14 +122,14 @@ def _import_class(name: str, base: type[_T]) -> type[_T]:
     """Import `package.module:Class`, a subclass of `base`."""
     module_name, _, class_name = name.partition(":")
     try:
-        with _current_folder_on_path():
+        with _code_folders_on_path():
             module = importlib.import_module(module_name)
     except (Exception, SystemExit) as error:
         expected, hint = f"{module_name}, a module that can be imported", ""
         if isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(
             f"{error.name}."
         ):
-            hint = "run the command in the folder of the module, or install its package"
+            hint = "put the module next to the spec file, or install its package"
         raise UserClassError(expected, describe_user_error(error, name), hint) from error
     found = getattr(module, class_name, None)
     if not isinstance(found, type) or not issubclass(found, base):
@@ -157,14 +157,15 @@ def _construct(cls: type[_T], arguments: Mapping[str, Any]) -> _T:
 
 
 @contextmanager
-def _current_folder_on_path() -> Iterator[None]:
-    """Let imports find the modules of the current folder, after all others."""
-    folder = os.getcwd()  # noqa: PTH109
-    if folder in sys.path or "" in sys.path:
-        yield
-        return
-    sys.path.append(folder)
+def _code_folders_on_path() -> Iterator[None]:
+    """Let imports find the modules of the current folder, and those next to the spec, last."""
+    current = str(Path.cwd())
+    folders = [
+        f for f in code_folders() if f not in sys.path and (f != current or "" not in sys.path)
+    ]
+    sys.path.extend(folders)
     try:
         yield
     finally:
-        sys.path.remove(folder)
+        for folder in folders:
+            sys.path.remove(folder)

@@ -37,7 +37,7 @@ class BestModels:
     def write(self, trial: FinishedTrial, model: bytes) -> None:
         """Write a trial's model if it is its arm's best, or raise `OSError`; `add` it later."""
         least, _ = self._best.get(trial.arm, (math.inf, None))
-        if model and self._cost(trial) < least:
+        if model and self._value_to_minimize(trial) < least:
             with atomic_write(_path(self._folder, trial)) as file:
                 file.write(model)
 
@@ -45,14 +45,17 @@ class BestModels:
         """Note a recorded trial; if it has a model, the worse one of its arm's two is deleted."""
         path = _path(self._folder, trial)
         if path.exists():
-            earlier, this = self._best.get(trial.arm, (math.inf, path)), (self._cost(trial), path)
+            earlier, this = (
+                self._best.get(trial.arm, (math.inf, path)),
+                (self._value_to_minimize(trial), path),
+            )
             best, worse = sorted((earlier, this), key=itemgetter(0))
             self._best[trial.arm] = best
             if worse[1] != best[1]:
                 with contextlib.suppress(OSError):  # the next start tries again
                     worse[1].unlink()
 
-    def _cost(self, trial: FinishedTrial) -> float:
+    def _value_to_minimize(self, trial: FinishedTrial) -> float:
         """Return a number that is lower for a better trial, by the first objective that it has.
 
         It is infinite for trials that did not complete, and for trials that were timed only.

@@ -176,14 +176,21 @@ class Dispatcher:
     def _assign(self, queue: LaneQueue, trial: Trial) -> Assignment:
         """Hand out a trial, with all that is timed in turns with it: the baseline's arm first."""
         members = [trial, *queue.take_rest_of_round(trial)]
-        baseline = self.baseline or str(self.ledger.plan.arms[0])
-        members.sort(key=lambda member: not names_arm(baseline, member.arm))
+        if len(members) > 1:
+            members = self._baseline_first(members)
         attempt = 1 + max(self._attempts[member.key] for member in members)
         assignment = Assignment(members[0], queue.lane, attempt, tuple(members[1:]))
         for member in members:
             self._attempts[member.key] = attempt
             self._out[member.key] = assignment
         return assignment
+
+    def _baseline_first(self, members: Sequence[Trial]) -> list[Trial]:
+        """Return the trials of a round, the baseline's at the front."""
+        baseline = self.baseline or ""
+        if not any(names_arm(baseline, arm) for arm in self.ledger.plan.arms):
+            baseline = str(self.ledger.plan.arms[0])  # there is none, or it cannot run
+        return sorted(members, key=lambda member: not names_arm(baseline, member.arm))
 
     def _release_lane(self, assignment: Assignment) -> LaneQueue | None:
         """Return the queue of an assignment's lane, with room for another one; None if it left."""

@@ -19,6 +19,7 @@ import numpy as np
 from orchestrator.analysis import cost_model, trial_costs
 from orchestrator.core.arms import Arm, HardwareUse
 from orchestrator.core.errors import Refusal
+from orchestrator.core.start_command import UNKNOWN_START, StartCommand
 from orchestrator.core.trial import Block, Config, Outcome, canonical
 from orchestrator.hardware import Node, classify
 from orchestrator.planning.fleets import known_nodes, read_fleet
@@ -41,6 +42,9 @@ _UNCERTAIN = 2.0  # the time outside of trials may be longer or shorter by this 
 
 _LEAST, _MOST, _TRIALS = 5, 60, 10_000
 """Possible futures: as many as have so many trials together, within these bounds."""
+
+_PART = cost_model.MIN_CONFIGS
+"""The configs of a part that is run only to be measured."""
 
 _FIRST, _FIRST_EACH = 2_000, 20  # trials that are simulated at least, in all and for each lane
 
@@ -133,7 +137,7 @@ class Forecaster:
             made,
             seconds=Amount(clock.value, low_s, high_s),
             energy_j=None if self._energy.unmeasured(plan.arms) else _amount(energy_j),
-            usd=self._usd(nodes, futures),
+            usd=self._cost_of(nodes, futures),
             idle={name: statistics.fmean(share[name][0] for share in shares) for name in shares[0]},
             waits={
                 name: statistics.fmean(share[name][1] for share in shares) for name in shares[0]
@@ -141,7 +145,9 @@ class Forecaster:
             model_error=self._seconds.model_error,
         )
 
-    def fleets(self, texts: Iterable[str], present: Sequence[Node]) -> list[FleetForecast]:
+    def fleets(
+        self, texts: Iterable[str], present: Sequence[Node], start: StartCommand = UNKNOWN_START
+    ) -> list[FleetForecast]:
         """Predict the rest of the sweep on each of these fleets (see `read_fleet`).
 
         Raise `Refusal` for one that cannot run it, or on which an arm was not measured.
@@ -158,13 +164,21 @@ class Forecaster:
                 raise Refusal(
                     f"--nodes {text}: expected {trial_costs.MEASURED} complete trials of each arm"
                     f" in sweep {self._spec.name!r}, as times are drawn from them; received fewer"
-                    f" of {'; '.join(map(str, arms))}. Run a part of the sweep on such a node"
-                    " first: rnnsweep run SPEC --set search.configs=5, there or with --address"
+                    f" of {'; '.join(map(str, arms))}. {self._run_a_part(start)}, there or with"
+                    " --address"
                 )
             lacking = tuple(str(arm) for arm in arms_here if arm not in plan.arms)
             counts = dict(Counter(node.main_class.name for node in nodes))
             forecasts.append(FleetForecast(text, counts, lacking, self.forecast(work)))
         return forecasts
+
+    def _run_a_part(self, start: StartCommand) -> str:
+        """Write how a part of the sweep is run, which depends on what decides the configs."""
+        search = self._spec.search
+        if isinstance(search.configs, int) and not search.is_grid and search.configs > _PART:
+            part = start.with_value("search.configs", _PART)
+            return f"Run a part of the sweep on such a node first: {part}"
+        return f"Run the sweep on such a node first, and stop it after some trials: {start}"
 
     def _future(self, work: RemainingWork, number: int) -> _Future:
         """Simulate one possible future; of a very long one its first part, at the same pace."""
@@ -221,7 +235,7 @@ class Forecaster:
         }
         return cost_model.expect(self._observations, list(asked.values()), self._settings)
 
-    def _usd(self, nodes: Sequence[Node], futures: Sequence[_Future]) -> Amount | None:
+    def _cost_of(self, nodes: Sequence[Node], futures: Sequence[_Future]) -> Amount | None:
         """Return the cost of nodes and energy; None if a price, or priced energy, is not known."""
         table, arms = self._spec.prices, futures[0].joules
         prices = {n.main_class: price_of(HardwareUse(n.main_class), table) for n in nodes}

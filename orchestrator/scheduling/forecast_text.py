@@ -33,8 +33,8 @@ def _lines_here(ahead: Forecast, at_most: bool) -> Iterator[str]:
     else:
         rest = f"{'at most ' if at_most else ''}{ahead.remaining}"
         yield (
-            f"{ahead.done} trials are done; the other {rest} may take {_clock(ahead.seconds)}, of"
-            f" which {overhead}"
+            f"{ahead.done} trials are done; the other {rest} may take {_time_range(ahead.seconds)},"
+            f" of which {overhead}"
         )
         if ahead.usd:
             yield f"  and cost {_range(ahead.usd)} USD, with all nodes for all of that time"
@@ -58,7 +58,7 @@ def _lines_there(ahead: Forecast, fleet: FleetForecast) -> Iterator[str]:
         return
     here = f" instead of {duration(ahead.seconds.value)}" if ahead.seconds else ""
     trials = counted(there.remaining, "trial")
-    yield f"with {fleet.name}: {_clock(there.seconds)}{here} for {trials}"
+    yield f"with {fleet.name}: {_time_range(there.seconds)}{here} for {trials}"
     if there.usd:
         instead = f" instead of {ahead.usd.value:.3g}" if ahead.usd else ""
         yield f"  costs {_range(there.usd)} USD{instead}"
@@ -68,7 +68,7 @@ def _lines_there(ahead: Forecast, fleet: FleetForecast) -> Iterator[str]:
         yield f"  cannot run {arm}"
 
 
-def _clock(time: Amount) -> str:
+def _time_range(time: Amount) -> str:
     """Return `5 min 0 s (4 min 30 s to 6 min 0 s)`."""
     return f"{duration(time.value)} ({duration(time.low)} to {duration(time.high)})"
 

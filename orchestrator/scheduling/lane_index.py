@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-from orchestrator.core.arms import HardwareUse
+from orchestrator.core.arms import Arm, HardwareUse
 from orchestrator.core.trial import Trial
 from orchestrator.planning.lanes import LaneGroup, count_lanes
 from orchestrator.scheduling.lane_queue import LaneQueue
@@ -25,7 +25,7 @@ class LaneIndex:
     ledger: Ledger
     queues: dict[str, LaneQueue] = field(default_factory=dict)
     unassigned: dict[LaneGroup, "UnassignedTrials"] = field(default_factory=dict)
-    _group_of: dict[HardwareUse, LaneGroup] = field(default_factory=dict)
+    _group_of: dict[Arm, LaneGroup] = field(default_factory=dict)
     _candidates: list[tuple[int, int, str]] = field(default_factory=list)
     """Lanes that may get a trial: a heap of negative free slots, position and the node's id."""
     _every_lane_may_get_one: bool = True
@@ -47,17 +47,17 @@ class LaneIndex:
         """Replace the lanes: nodes left or joined, or arms were stopped.
 
         A lane that stays keeps its queue. Trials that waited for a removed lane go to the other
-        lanes of their hardware, or wait until there is one. Trials that are `handed_out` (by key)
-        stay so. Hardware all of whose arms are stopped has no lane.
+        lanes of their arms, or wait until there is one. Trials that are `handed_out` (by key) stay
+        so. A group all of whose arms are stopped has no lane.
         """
         before, self.queues = self.queues, {}
         begun = {trial.block for queue in before.values() for trial in queue.waiting}
         begun.update(*self.unassigned.values())
-        self._group_of = {use: group for group in groups for use in group.hardware}
+        self._group_of = {arm: group for group in groups for arm in group.arms}
         self.unassigned = {group: UnassignedTrials() for group in groups}
-        hardware = {arm.hardware for arm in self.ledger.running_arms}
+        running = set(self.ledger.running_arms)
         for group in groups:
-            if hardware.isdisjoint(group.hardware):
+            if running.isdisjoint(group.arms):
                 continue
             for lane in group.lanes:
                 new = LaneQueue(lane, len(self.queues))
@@ -74,12 +74,10 @@ class LaneIndex:
 
     def _carry_over_trials(self, old: LaneQueue, new: LaneQueue) -> None:
         """Let trials of a node's old queue wait in its new one, if it still runs their arms."""
-        uses = {use for group in new.groups for use in group.hardware}
+        arms = {arm for group in new.groups for arm in group.arms}
         stopped = self.ledger.stopped_arms
         new.waiting.extend(
-            trial
-            for trial in old.waiting
-            if trial.arm not in stopped and trial.arm.hardware in uses
+            trial for trial in old.waiting if trial.arm not in stopped and trial.arm in arms
         )
         new.out, new.device_at_work = old.out, old.device_at_work
 
@@ -88,7 +86,7 @@ class LaneIndex:
         by_group: dict[LaneGroup, list[Trial]] = {group: [] for group in self.unassigned}
         for trial in self.ledger.missing_trials(index):
             if trial.key not in has_place:
-                by_group[self._group_of[trial.arm.hardware]].append(trial)
+                by_group[self._group_of[trial.arm]].append(trial)
         for group, trials in by_group.items():
             self.unassigned[group].replace_trials(index, trials)
 
@@ -111,13 +109,13 @@ class LaneIndex:
     def give_back(self, trials: Sequence[Trial], queue: LaneQueue | None) -> None:
         """Let trials that were handed out wait again, before all others.
 
-        They wait for the lane that they had (`queue`), or for any lane of their hardware if that
-        lane is gone.
+        They wait for the lane that they had (`queue`), or for any lane of their arms if that lane
+        is gone.
         """
         for trial in reversed(trials):
             if trial.arm in self.ledger.stopped_arms:
                 continue
-            group = self._group_of[trial.arm.hardware]
+            group = self._group_of[trial.arm]
             if queue is not None and group in queue.groups:
                 queue.waiting.appendleft(trial)
             else:

@@ -71,13 +71,13 @@ def replacements(
     lost = [planned for planned in plan.possible if planned.arm.hardware in hardware]
     wanted: list[NodeRequest] = []
     for entry in spec.hardware:
-        devices = {planned.arm.device for planned in lost if _is_of(planned, entry)}
+        devices = {planned.arm.device for planned in lost if _is_on_hardware_of(planned, entry)}
         if entry.labels and devices:
             wanted.append((_resources(entry, on_gpu="gpu" in devices), dict(entry.labels)))
     return wanted
 
 
-def _is_of(planned: PlannedArm, entry: HardwareEntry) -> bool:
+def _is_on_hardware_of(planned: PlannedArm, entry: HardwareEntry) -> bool:
     """Return whether an arm is on hardware that an entry of the spec means."""
     return (
         planned.arm.usage == entry.usage

@@ -15,8 +15,11 @@ A worker is the process on a node that runs trials (`execution.actor.TrialActor`
   may be what brings nodes down.
 - The last node of some hardware is lost: an autoscaler is asked for another one, if the spec has
   labels to ask by. The rest of the sweep continues; then it waits `limits.node_wait_s`, and stops.
+- A node joins: it is asked whether the frameworks of its arms can use its GPUs, and used then.
 - A GPU is lost (it fell off the bus): the worker reports that before it begins a trial. The trial
   goes back and is not charged. The GPU is excluded, and its node if that was the last GPU there.
+- A worker does not start within 5 minutes, on a node that has given it its CPUs: it counts as lost,
+  or the sweep stops if this is its only node.
 - The head is lost: the sweep stops after 25 seconds of silence, and can be resumed.
 - Ray ends Tune's loop (its memory monitor does): all that could be running is a lost worker, and a
   new loop begins (`tune_loop.run_trials`).
@@ -37,6 +40,7 @@ from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import FailureRecord, Outcome
 from orchestrator.hardware import Node
 from orchestrator.planning.objectives import open_limit
+from orchestrator.scheduling.gpu_answers import GpuAnswers
 from orchestrator.scheduling.lane_queue import Assignment
 from orchestrator.scheduling.node_wait import replacements
 from orchestrator.scheduling.session import Session
@@ -115,16 +119,19 @@ class HeadWatch:
 class Recovery:
     """The part of a session that acts on losses, and keeps its lanes on the nodes that are there.
 
-    `membership` has the plan's nodes at first. With nothing else to do, the sweep waits `wait_s`
-    for hardware whose last node has left. `ask_for` asks an autoscaler for nodes; each request
-    replaces the one before.
+    `membership` has the plan's nodes at first, and `gpus` what these answered. With nothing else to
+    do, the sweep waits `wait_s` for hardware whose last node has left. `ask_for` asks an autoscaler
+    for nodes; each request replaces the one before. Other drivers may use the nodes, too, if they
+    are `is_shared`.
     """
 
     session: Session
     membership: Membership
     wait_s: float
+    gpus: GpuAnswers
     ask_for: Callable[[Sequence[NodeRequest]], object] = request_nodes
     clock: Callable[[], float] = time.monotonic
+    is_shared: bool = True
     requested: list[NodeRequest] = field(default_factory=list)
     retry_policy: RetryPolicy = field(init=False)
     nodes: UsableNodes = field(init=False)
@@ -136,7 +143,7 @@ class Recovery:
         spec, plan = self.session.spec, self.session.dispatcher.ledger.plan
         limits, warn = spec.limits, self.session.watcher.warn
         self.retry_policy = RetryPolicy(limits.attempts, limits.preemptions)
-        self.nodes = UsableNodes(spec, plan, self.membership.nodes, warn)
+        self.nodes = UsableNodes(spec, plan, self.membership.nodes, warn, self.gpus)
         self._head = HeadWatch(self.clock)
 
     def lose_worker(self, assignment: Assignment, began_s: float, lost_s: float) -> None:
@@ -215,7 +222,7 @@ class Recovery:
 
     def _expect_progress(self, waiting: Mapping[HardwareUse, int]) -> None:
         """Raise `Stopped` once nothing has run for `wait_s`, as hardware is missing."""
-        if self.session.dispatcher.out or not waiting:
+        if self.session.dispatcher.out or not waiting or self.nodes.is_asking:
             self._idle_since = None
             return
         if self._idle_since is None:

@@ -11,9 +11,10 @@ from functools import partial
 
 import yaml
 
-from orchestrator import __version__
 from orchestrator.core.arms import Arm
 from orchestrator.core.failures import FailureLimit
+from orchestrator.core.formats import this_rnnsweep
+from orchestrator.core.start_command import UNKNOWN_START, StartCommand
 from orchestrator.core.stopping import StopDecision, StoppingRule
 from orchestrator.core.trial import Block, FinishedTrial, SweepIdentity
 from orchestrator.planning.plan import Plan
@@ -113,7 +114,8 @@ def first_records(work: RemainingWork, state: JournalState) -> list[Record]:
         at_s=time.time(),
         pid=os.getpid(),
         host=platform.node(),
-        version=__version__,
+        version=this_rnnsweep().version,
+        commit=this_rnnsweep().commit,
         blocks=plan.index_count,
         repeats=plan.repeats,
         arms=list(plan.arms),
@@ -141,6 +143,7 @@ def make_opening(
     identity: SweepIdentity,
     before: Manifest | None,
     *,
+    start: StartCommand = UNKNOWN_START,
     sweep_id: str = "",
     begun: bool = False,
 ) -> SweepOpening:
@@ -174,6 +177,7 @@ def make_opening(
         repeats=repeats,
         criteria=spec.criteria(),
         current=current,
+        start=start,
     )
     spec_yaml = yaml.safe_dump(body, sort_keys=False, allow_unicode=True)
     return SweepOpening(manifest, spec_yaml, plan.as_json(), Owner.here(), sweep_id)

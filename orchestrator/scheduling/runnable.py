@@ -2,24 +2,39 @@
 
 import importlib.util
 
-from orchestrator.analysis.pairing.pairs import pick_baseline
+from orchestrator.analysis.pairing.pairs import (
+    Baseline,
+    BaselineError,
+    pick_runnable_baseline,
+)
 from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
 from orchestrator.planning.objectives import arms_read
 from orchestrator.planning.plan import Plan
 from orchestrator.spec import SweepSpec
+from workloads.failures import DataError
 from workloads.metrics import sliced_objectives
+from workloads.registry import find_workload
 
 
 class NothingToRun(Refusal):
     """No arm of the spec can run here, or an objective reads one that cannot."""
 
 
-def expect_runnable(spec: SweepSpec, plan: Plan) -> None:
-    """Refuse a spec without an arm, a sampler, an arm for an objective, or the baseline's arm.
+def refuse_missing_data(spec: SweepSpec) -> None:
+    """Refuse a spec whose data are neither on this machine nor to be downloaded now."""
+    try:
+        find_workload(spec.workload_name).expect_data(spec.settings)
+    except DataError as error:
+        raise NothingToRun(str(error)) from None
 
-    The arms are not checked while some of them are awaited. `NothingToRun` has every reason,
-    `BaselineError` the arms to choose from.
+
+def expect_runnable(spec: SweepSpec, plan: Plan) -> None:
+    """Refuse a spec without an arm, a sampler, an arm for an objective, or any baseline.
+
+    A baseline that cannot run here is replaced (`replaced_baseline`). The arms are not checked
+    while some of them are awaited. `NothingToRun` has every reason, `BaselineError` the arms to
+    choose from.
     """
     sampler = spec.search.sampler
     if sampler.needs is not None and importlib.util.find_spec(sampler.needs.module) is None:
@@ -46,8 +61,23 @@ def expect_runnable(spec: SweepSpec, plan: Plan) -> None:
                 " timed in slices: set measure: full in an entry of arms.hardware, or choose an"
                 " objective such as step_ms"
             )
+    _pick_baseline(spec, plan)
+
+
+def replaced_baseline(spec: SweepSpec, plan: Plan) -> list[str]:
+    """Return the sentence that another arm is the baseline, if the spec's cannot run."""
+    if plan.awaited or not plan.possible:
+        return []
+    try:
+        baseline = _pick_baseline(spec, plan)
+    except BaselineError:  # `expect_runnable` refuses it
+        return []
+    return [baseline.instead_of] if baseline and baseline.instead_of else []
+
+
+def _pick_baseline(spec: SweepSpec, plan: Plan) -> Baseline | None:
     empty = SweepRecord(spec.name, arms=plan.arms, impossible=plan.impossible)
-    pick_baseline(empty, spec.baseline)
+    return pick_runnable_baseline(empty, spec.baseline)
 
 
 def _impossible_arms(plan: Plan) -> str:

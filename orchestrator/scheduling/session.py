@@ -66,7 +66,7 @@ class Session:
             return None
         assignment, blocks = handed_out
         for block in blocks:
-            self._write(BlockSuggested(block.index, block.config, time.time()))
+            self._write_to_journal(BlockSuggested(block.index, block.config, time.time()))
         self.watcher.trial_assigned(assignment)
         return assignment
 
@@ -82,7 +82,7 @@ class Session:
         ]
         for finished in ended:
             self._write_model(finished, model)
-        self._write(TrialFinished(ended[0]) if len(ended) == 1 else RoundFinished(ended))
+        self._write_to_journal(TrialFinished(ended[0]) if len(ended) == 1 else RoundFinished(ended))
         for finished in ended:
             if self.models is not None:
                 self.models.add(finished)
@@ -98,7 +98,7 @@ class Session:
     def retry(self, assignment: Assignment, slot_s: float) -> None:
         """Try the trials of a lost attempt again, which had its slot for so many seconds."""
         keys = [trial.key for trial in assignment.trials]
-        self._write(AttemptLost(time.time(), keys, slot_s))
+        self._write_to_journal(AttemptLost(time.time(), keys, slot_s))
         self.dispatcher.give_back(assignment)
         self.watcher.attempt_lost(assignment)
 
@@ -106,7 +106,7 @@ class Session:
         """Record, once, that no more blocks are needed."""
         decision, state = self.dispatcher.ledger.stop_decision, self.journal.state
         if decision is not None and state is not None and state.stop_decision is None:
-            self._write(StopDecided(time.time(), decision))
+            self._write_to_journal(StopDecided(time.time(), decision))
             self.watcher.blocks_decided(decision.blocks, decision.reason)
 
     def _report_stopped_arms(self) -> None:
@@ -171,7 +171,7 @@ class Session:
         seen, place = set(outcome.metrics), "a trial's metrics"
         if self.spec.search.pruner:
             seen.intersection_update(*([epoch.metrics for epoch in outcome.epochs] or [{}]))
-            place += " and those of its epochs, for the pruner"
+            place += " and the metrics of its epochs, for the pruner"
         missing = [name for name in read if name not in seen]
         if outcome.status == "complete" and missing and not self._has_warned_of_objectives:
             self._has_warned_of_objectives = True
@@ -210,7 +210,7 @@ class Session:
             since_s = self._running_since_s.values()
             self.journal.show_running([*zip(since_s, texts, strict=True)])
 
-    def _write(self, record: Record) -> None:
+    def _write_to_journal(self, record: Record) -> None:
         """Write to the journal; if it cannot be written (a full disk), stop: resume later."""
         try:
             self.journal.append(record)

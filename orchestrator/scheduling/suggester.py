@@ -87,7 +87,7 @@ class Suggester:
             point = next(unseen, None)
             return None if point is None else self._open_block(index, point, self._study.ask())
         for attempt in range(_ATTEMPTS):
-            trial, config = self._ask(index, attempt)
+            trial, config = self._ask_sampler(index, attempt)
             if canonical(config) not in self._seen:
                 return self._open_block(index, config, trial)
             self._end_trial(trial, state=TrialState.FAIL)
@@ -124,7 +124,7 @@ class Suggester:
         if values is not None or is_pruned:
             self._finished.add(trial.number)
 
-    def _ask(self, index: int, attempt: int = 0) -> tuple[optuna.Trial, Config]:
+    def _ask_sampler(self, index: int, attempt: int = 0) -> tuple[optuna.Trial, Config]:
         """Return a trial with the config that the block's sampler suggests, or is to replay."""
         latest = itertools.islice(reversed(self._open.values()), OPEN_SEEN)
         shown = {*self._finished.numbers, *(trial.number for trial in latest)}
@@ -132,7 +132,7 @@ class Suggester:
             self._study.sampler = self._sampler(index, attempt)
             self._memory.shown = sorted(shown)
             trial = self._study.ask()
-            config = _walk(trial, self._search)
+            config = _suggest_config(trial, self._search)
             # The block's first sampler, as in a replay: the last one may be a random one.
             asked = self._memory.get_trial(trial.number)
             self._finished.asked(self._study, asked, lambda: self._sampler(index))
@@ -154,7 +154,7 @@ class Suggester:
     def _suggest_given(self, index: int, config: Config) -> Config:
         """Open a block with a given config: Optuna's queue makes a trial of it."""
         self._study.enqueue_trial(dict(config))
-        trial, _ = self._ask(index)
+        trial, _ = self._ask_sampler(index)
         return self._open_block(index, config, trial)
 
     def _open_block(self, index: int, config: Config, trial: optuna.Trial) -> Config:
@@ -205,7 +205,7 @@ def _expect_in_space(config: Config, search: Search) -> None:
             raise ValueError(f"it suggested {name}: {value!r}, which search.space does not have")
 
 
-def _walk(trial: optuna.Trial, search: Search) -> Config:
+def _suggest_config(trial: optuna.Trial, search: Search) -> Config:
     """Suggest each active parameter in the order of the space: conditions look back only."""
     chosen: dict[str, ConfigValue] = {}
     for name, dimension in search.space.items():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -15,19 +14,36 @@ from typing import TYPE_CHECKING, Literal
 from orchestrator import __version__
 from orchestrator.cluster import connection
 from orchestrator.cluster.membership import Membership, requested_nodes, withdraw_request
+from orchestrator.cluster.other_work import (
+    describe_busy,
+    observe_nodes,
+    wait_until_quiet,
+    warn_of,
+)
+from orchestrator.cluster.temporary_folders import tune_folder
+from orchestrator.core.caller import as_typed
 from orchestrator.core.records import SweepRecord
+from orchestrator.core.start_command import UNKNOWN_START, StartCommand
 from orchestrator.core.stop_signal import Stopped, StopSignal
 from orchestrator.core.trial import FinishedTrial, digest
-from orchestrator.hardware import Node, classify
+from orchestrator.execution.gpu_presence import GpuQuestion, GpuUse, ask_nodes
+from orchestrator.hardware import Look, Node, OtherWork, classify, observe_other_work
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.objectives import open_limit
-from orchestrator.planning.plan import Plan, make_plan
+from orchestrator.planning.plan import Plan, UnusableGpu, Waiting, make_plan
+from orchestrator.planning.pricing import repriced
 from orchestrator.scheduling import remaining
 from orchestrator.scheduling.best_models import BestModels, log_models
 from orchestrator.scheduling.dispatcher import Dispatcher
+from orchestrator.scheduling.gpu_answers import GpuAnswers
 from orchestrator.scheduling.node_wait import arms_worth_waiting_for, requests, wait_for_nodes
+from orchestrator.scheduling.pulse import Pulse
 from orchestrator.scheduling.recovery import Recovery
-from orchestrator.scheduling.runnable import expect_runnable
+from orchestrator.scheduling.runnable import (
+    expect_runnable,
+    refuse_missing_data,
+    replaced_baseline,
+)
 from orchestrator.scheduling.session import Session
 from orchestrator.scheduling.watcher import Watcher
 from orchestrator.spec import SweepSpec
@@ -37,9 +53,12 @@ from orchestrator.storage.journal import Journal, SessionEnded
 from orchestrator.storage.tracking.errors import LeaseHeld
 from orchestrator.storage.tracking.recorder import Recorder
 from orchestrator.storage.tracking.records import ANSWER_LIMIT, MANIFEST, Answer, SweepOpening
+from workloads.own_code import code_folders
+from workloads.registry import find_workload
 
 if TYPE_CHECKING:
     from orchestrator.analysis.summary import ReportSummary
+    from orchestrator.report.shown import Report
 
 _DRAIN_S, _CLOSE_S = 300.0, 60.0
 """How long a complete sweep waits for its tracking store, also with models; and with its report."""
@@ -50,7 +69,13 @@ _STOPPED_DRAIN_S, _STOPPED_READ_S = 10.0, 30.0
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """How to run a sweep, as opposed to what the sweep is; `phase` gets what is done now."""
+    """How to run a sweep, as opposed to what the sweep is; `phase` gets what is done now.
+
+    With `wait_quiet_s` the start waits so long at most until other processes leave the CPUs alone;
+    `waiting` gets every few seconds what it waits for.
+    `prometheus` is a file that gets the driver's heartbeat in Prometheus' format.
+    `start` is what the user typed, for texts that say how to go on.
+    """
 
     home: Path
     tracking_uri: str
@@ -59,10 +84,14 @@ class RunOptions:
     retry_failed: bool = False
     same_code: bool = False
     take_over: bool = False
+    wait_quiet_s: float | None = None
+    prometheus: Path | None = None
+    start: StartCommand = UNKNOWN_START
     phase: Callable[[str], None] = logging.getLogger("rnnsweep").info
+    waiting: Callable[[str], None] = logging.getLogger("rnnsweep").info
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class RunResult:
     """The end of a start of a sweep.
 
@@ -77,6 +106,22 @@ class RunResult:
     refused: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     summary: ReportSummary | None = None
+
+    def __repr__(self) -> str:
+        """Return how the start ended."""
+        because = f", stopped because {self.stopped.reason}" if self.stopped else ""
+        return f"<RunResult {self.record!r}{because}>"
+
+    def _repr_html_(self) -> str:
+        return self.report._repr_html_()
+
+    @property
+    def report(self) -> Report:
+        """The report of what is complete."""
+        from orchestrator.report.render import summarise  # noqa: PLC0415  (SciPy)
+        from orchestrator.report.shown import Report  # noqa: PLC0415
+
+        return Report(self.summary or summarise(self.record))
 
 
 def run_checked_sweep(
@@ -93,14 +138,19 @@ def run_checked_sweep(
     called once, with the plan and its number of missing trials without the trials of
     `plan.awaited`, before the start waits for hardware or runs anything; it raises to decline.
 
-    Raise `Refusal`, `BaselineError` or `Stopped` if nothing was run, `NotRecorded` if the store was
+    Raise `Refusal` (`StillBusy` after a wait for a quiet machine), `BaselineError` or `Stopped` if
+    nothing was run, `NotRecorded` if the store was
     too slow at the end (nothing is lost), `LeaseHeld` if another driver has taken over the sweep,
     and `TrackingError` if the store cannot be used.
     """
     with ExitStack() as cleanup:
         start = _Start(spec, options, stop, cleanup)
         if start.work.missing or start.awaited:
+            if not start.on_cluster:  # whose nodes have their own copies
+                refuse_missing_data(spec)
+            start.tell_other_work()
             confirm(start.work.running, start.work.missing)  # before a cloud node is asked for
+            start.wait_until_quiet()
             start.wait_for_hardware()
         stopped = start.run(view)
         return _finish(start, stopped)
@@ -111,7 +161,8 @@ class _Start:
 
     `state` is the journal's, and follows it. `before` and `opened` are the tracking store's: what
     it had of the sweep, and what this start last declared to it. `awaited` are the arms whose nodes
-    the start waits for, or has waited for.
+    the start waits for, or has waited for. `without_data` is the failure for want of the data that
+    all trials share, on a machine where no trial had them.
     """
 
     def __init__(
@@ -126,9 +177,13 @@ class _Start:
         self.on_cluster = options.address is not None
         folder = SweepFolder(options.home, spec.name)
         cleanup.enter_context(folder.lock())
+        self.busy: str | None = None  # what others took of the machines when the start looked
+        self.look = None if self.on_cluster else Look()  # its seconds pass while MLflow is opened
         log = folder.path / "recorder.log"
         recorder = Recorder(options.tracking_uri, options.home, log)  # its start takes seconds
         self.recorder = cleanup.enter_context(recorder)
+        self.pulse = cleanup.enter_context(Pulse(folder, self.recorder, log, options.prometheus))
+        options = self.options = replace(options, phase=self.pulse.noting(options.phase))
         self.nodes = self._connect_to_ray() if self.on_cluster else connection.this_machine()
         plan = make_plan(spec, classify(self.nodes), "to come" if self.on_cluster else None)
         expect_runnable(spec, plan)
@@ -137,6 +192,7 @@ class _Start:
         number = resume.generation(folder, latest, fresh=options.fresh)
         self.identity = resume.identify(spec, number)
         self.journal = cleanup.enter_context(Journal(folder.generation(number)))
+        self.pulse.journal = self.journal
         self.models = folder.generation(number) / "models"
         before = self.journal.state.identity if self.journal.state else self.identity
         self.code_changes = before.code_changes(self.identity)
@@ -157,11 +213,54 @@ class _Start:
         for key in lacking:
             self.recorder.queue_trial(self.state.finished[key])
         self.work = self._remaining(plan)
+        own_data = find_workload(spec.workload_name).names_own_implementations
+        self.has_data = self.on_cluster or spec.limits.failures is None or own_data
+        self.has_data |= any(trial.failure is None for trial in self.state.finished.values())
+        self.without_data: str | None = None
         self.failures = self.work.failures
         self.awaited = arms_worth_waiting_for(self.work.plan, self.work.history)
+        self.gpus = GpuAnswers(spec, self._ask_gpus, self._uses_of_gpus)
+
+    def tell_other_work(self) -> None:
+        """Look what other processes take of the machines that run trials, and tell it if much."""
+        seen = self._other_work()
+        self.busy = describe_busy(seen, self._busy_pct)
+        if self.busy is not None:
+            self.options.phase(warn_of(self.busy))
+
+    def wait_until_quiet(self) -> None:
+        """Wait as long as the options allow; raise `StillBusy`, or `Stopped` at a signal."""
+        if self.busy is not None and self.options.wait_quiet_s is not None:
+            self.pulse.waits_for("Waiting for a quiet machine")
+            with self.stop.at_once():
+                wait_until_quiet(
+                    self._other_work,
+                    self._busy_pct,
+                    self.options.wait_quiet_s,
+                    self.options.waiting,
+                )
+            self.options.phase("The machine is quiet")
+            self.busy = None
+
+    @property
+    def _busy_pct(self) -> float:
+        return self.spec.disturbance_limits.others_cpu_pct
+
+    def _other_work(self) -> Mapping[str, OtherWork]:
+        """Return what others take of the machines that run trials, by host name."""
+        planned_arms = self.work.running.possible
+        nodes = {node.id: node for planned in planned_arms for node in planned.hardware.nodes}
+        if self.on_cluster:
+            return observe_nodes([*nodes.values()]) if nodes else {}
+        look, self.look = self.look, None
+        seen = look.result() if look is not None else observe_other_work()
+        return {self.nodes[0].profile.hostname: seen} if seen is not None else {}
 
     def wait_for_hardware(self) -> None:
-        """Wait for awaited nodes, or start Ray on this machine; then plan on the nodes."""
+        """Wait for awaited nodes, or start Ray on this machine; then plan on the nodes.
+
+        Each node is asked whether the frameworks of its arms can use its GPUs.
+        """
         if self.awaited:
             membership = Membership(self.nodes)
             wanted = requests(self.awaited, classify(self.nodes))
@@ -173,11 +272,36 @@ class _Start:
         elif not self.on_cluster:
             self.stop.check()
             self.nodes = self._connect_to_ray()
-        else:
-            return
-        plan = make_plan(self.spec, classify(self.nodes), "over" if self.on_cluster else None)
+        waiting: Waiting | None = "over" if self.awaited else "to come"
+        questions = self.gpus.questions(make_plan(self.spec, classify(self.nodes), "over"))
+        if questions:
+            names = ", ".join(dict.fromkeys(question.backend for question in questions))
+            self.options.phase(f"Asking {names} for the GPU")
+        self.gpus.wait_for(questions)
+        plan = make_plan(
+            self.spec,
+            classify(self.nodes),
+            waiting if self.on_cluster else None,
+            self.gpus.unusable,
+        )
         self.work = self._remaining(plan)
         expect_runnable(self.spec, self.work.plan)
+
+    def _ask_gpus(self, questions: list[GpuQuestion]) -> list[UnusableGpu]:
+        """Ask nodes whether the frameworks of their GPU arms can use the GPUs."""
+        return ask_nodes(questions, on_cluster=self.on_cluster, check=self.stop.check)
+
+    def _uses_of_gpus(self) -> set[GpuUse]:
+        """Return where implementations have had trials of this sweep."""
+        return {
+            GpuUse(
+                finished.trial.arm.implementation,
+                finished.trial.arm.hardware_class.id,
+                finished.outcome.node,
+            )
+            for finished in self.state.finished.values()
+            if finished.outcome.status == "complete"
+        }
 
     def run(self, view: Callable[[Plan], Watcher]) -> Stopped | None:
         """Record that this start begins, run the missing trials, and record how it ended."""
@@ -190,12 +314,22 @@ class _Start:
         if not self.work.missing:
             return None
         with view(self.work.running) as watcher:
+            watcher.busy = self.busy
             if self.code_changes:
                 watcher.warn(f"the workload's code has changed ({', '.join(self.code_changes)})")
             awaited = {arm.arm for arm in self.awaited}
+            blind = {gpu.reason for gpu in self.gpus.unusable}
+            late_arms = dict[str, list[str]]()
             for late in plan.impossible:
-                if late.arm in awaited:
-                    watcher.warn(f"{late.arm}: {late.reason}")
+                if late.arm in awaited or late.reason in blind:
+                    late_arms.setdefault(late.reason, []).append(str(late.arm))
+            for reason, names in late_arms.items():
+                watcher.warn(f"{', '.join(names)}: {reason}")
+            for node in self.nodes:  # other nodes run what one of them cannot
+                if text := self.gpus.describe(node, late_arms):
+                    watcher.warn(f"node {node.profile.hostname}: {text}")
+            for replaced in replaced_baseline(self.spec, plan):
+                watcher.warn(replaced)
             stopped = self._run_missing(watcher)
         # a full disk is the (reported) reason of a stop
         with contextlib.suppress(OSError) if stopped else contextlib.nullcontext():
@@ -210,13 +344,14 @@ class _Start:
     def _connect_to_ray(self) -> tuple[Node, ...]:
         """Join the cluster, or start Ray here, until the end of this start; return the nodes."""
         self.options.phase("Joining the Ray cluster" if self.on_cluster else "Starting Ray")
-        nodes = self.cleanup.enter_context(
+        return self.cleanup.enter_context(
             connection.connect(
-                self.options.address, self.spec.workload_name, may_be_empty=self.spec.may_wait
+                self.options.address,
+                self.spec.workload_name,
+                may_be_empty=self.spec.may_wait,
+                check=self.stop.check,
             )
         )
-        self.stop.listen()  # Ray has taken the signals
-        return nodes
 
     def _remaining(self, plan: Plan) -> remaining.RemainingWork:
         """Return what of a plan is still to be run, by the journal's state."""
@@ -226,7 +361,13 @@ class _Start:
     def _opening(self, plan: Plan, *, begun: bool) -> SweepOpening:
         """Return what the store is told of the sweep; `begun` if this start runs trials."""
         return remaining.make_opening(
-            self.spec, plan, self.identity, self.before, sweep_id=self.state.sweep_id, begun=begun
+            self.spec,
+            plan,
+            self.identity,
+            self.before,
+            start=self.options.start,
+            sweep_id=self.state.sweep_id,
+            begun=begun,
         )
 
     def _update_opening(self, plan: Plan, *, begun: bool) -> None:
@@ -270,26 +411,37 @@ class _Start:
                 watcher.count_trial(event.trial, event.outcome)
         aims = {name: objective.direction for name, objective in spec.search.objectives.items()}
         models = BestModels(self.models, aims, self.state.finished.values())
-        session = Session(
-            spec, dispatcher, self.journal, self.recorder.queue_trial, watcher, models
-        )
+        session = Session(spec, dispatcher, self.journal, self._record, watcher, models)
         membership = Membership(self.nodes)
         wait_s = spec.limits.node_wait_s if self.on_cluster else 0.0
-        recovery = Recovery(session, membership, wait_s)
+        recovery = Recovery(session, membership, wait_s, self.gpus, is_shared=self.on_cluster)
         # on a cluster users' own workloads travel with the code bundle
-        python_path = () if self.on_cluster else (str(Path.cwd()),)
-        scratch = tempfile.TemporaryDirectory(prefix="rnnsweep-tune-")
+        python_path = () if self.on_cluster else code_folders()
         try:
-            with scratch as folder, membership.watching():
-                connection.mark(Path(folder))
-                run_trials(recovery, Path(folder), python_path, self._check)
+            with tune_folder() as folder, membership.watching():
+                self.pulse.waits_for("Running trials")
+                run_trials(recovery, folder, python_path, self._stop_if_asked)
         finally:
             if recovery.requested:
                 withdraw_request()
 
-    def _check(self) -> None:
-        """Raise `Stopped` if the user has stopped the sweep, or another start records it now."""
+    def _record(self, finished: FinishedTrial) -> None:
+        """Queue a trial for the store; note that this machine does not have the sweep's data."""
+        self.recorder.queue_trial(finished)
+        failure = finished.failure
+        self.has_data |= failure is None
+        if failure is not None and failure.reason == "data" and not self.has_data:
+            self.without_data = failure.text
+
+    def _stop_if_asked(self) -> None:
+        """Raise `Stopped` if the user stopped the sweep, its data are missing, or it is taken."""
         self.stop.check()
+        if self.without_data is not None:
+            retry = as_typed("--retry-failed", "retry_failed=True")
+            raise Stopped(
+                f"the data of the sweep cannot be had ({self.without_data}): the other trials need"
+                f" the same. With the data there, {retry} runs the failed one, too"
+            )
         if isinstance(self.recorder.trouble, LeaseHeld):
             raise Stopped(str(self.recorder.trouble))
 
@@ -311,6 +463,7 @@ def _finish(start: _Start, stopped: Stopped | None) -> RunResult:
     state: Literal["stopped", "complete"] = "stopped" if stopped else "complete"
     limit_s = _STOPPED_READ_S if stopped else None
     record = replace(recorder.read(start.state.finished, timeout_s=limit_s), state=state)
+    record = record.with_trials(repriced(record.trials, record.criteria.prices))
     space = spec.search.model_dump(mode="json", include={"space"}, exclude_defaults=True)
     trials = [(trial.key, trial.ended_s, trial.run_id) for trial in record.trials]
     manifest = start.opened.manifest
@@ -318,7 +471,7 @@ def _finish(start: _Start, stopped: Stopped | None) -> RunResult:
     source = digest([__version__, state, declared, space, spec.baseline, trials])
     summary, reports, answer = None, dict[str, str](), None
     if source != record.answered:
-        summary = summarise(record, spec.baseline)
+        summary = summarise(record)
         short = to_short_markdown(summary, ANSWER_LIMIT, "the artifacts report.html and report.md")
         reports = {
             "report.md": render(summary, "markdown"),
@@ -326,12 +479,8 @@ def _finish(start: _Start, stopped: Stopped | None) -> RunResult:
             "report.json": render(summary, "json"),
             "report.html": render(summary, "html"),
         }
-        answer = Answer(
-            short.partition("\n\n")[2],  # without the title, which is the run's name
-            to_metrics(summary),
-            to_params(summary, space.get("space", {})),
-            source,
-        )
+        params = to_params(summary, space.get("space", {}))
+        answer = Answer(short, to_metrics(summary), params, source)
     start.options.phase("Closing MLflow")
     timeout_s = _STOPPED_DRAIN_S if stopped else _CLOSE_S
     recorder.close(state, reports, answer, timeout_s=timeout_s)

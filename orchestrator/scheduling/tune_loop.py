@@ -25,7 +25,7 @@ from orchestrator.scheduling.lane_queue import Assignment
 from orchestrator.scheduling.recovery import Recovery
 
 _LOOK_S = 0.5
-_START_S = 20.0  # of an actor, usually
+_START_S, _LONGEST_START_S = 20.0, 300.0  # of an actor: usually, and at most
 _JOBS_PER_TUNE_TRIAL = 200  # of a Tune trial, each with 30 kB of answers
 _MOST_PENDING = 10_000  # above what all lanes ever have pending, lanes of later nodes included
 
@@ -52,7 +52,7 @@ def run_trials(
         while not recovery.session.dispatcher.done:
             search = BlockSearch(recovery, python_path, check_unless_abandoned)
             try:
-                _run_beside(_tuner(search, folder).fit, recovery.expect_head)
+                _run_beside(_make_tuner(search, folder).fit, recovery.expect_head)
             except ErrorInTune as broken:
                 raise broken.args[0] from broken
             except (ray.exceptions.RayError, tune.TuneError):
@@ -123,7 +123,7 @@ class BlockSearch(Searcher):
             self._waiting[assignment.trial.key] = (
                 assignment,
                 {
-                    "job": job_adapter.dump_json(self._job(assignment)).decode(),
+                    "job": job_adapter.dump_json(self._job_for(assignment)).decode(),
                     "node_id": assignment.lane.node.id,
                     "bundle": assignment.lane.bundle(assignment.device),
                 },
@@ -157,7 +157,7 @@ class BlockSearch(Searcher):
         began_s = self._began_s[trial_id]
         self.recovery.lose_worker(self._take_from_tune(trial_id), began_s, time.time())
 
-    def _job(self, assignment: Assignment) -> Job:
+    def _job_for(self, assignment: Assignment) -> Job:
         """Return what the actor needs to run an assignment."""
         spec, lane = self._session.spec, assignment.lane
         limits, request = spec.limits, self._session.request
@@ -225,6 +225,20 @@ class BlockSearch(Searcher):
             else:
                 self._session.dispatcher.give_back(self._take_from_tune(trial_id), charged=False)
 
+    def lose_start(self, trial_id: str) -> None:
+        """Take a job back whose worker does not start; raise `Stopped` if there is no other lane.
+
+        Without another lane all trials would wait as long, one after another.
+        """
+        node = self.out[trial_id].lane.node
+        if len(self._session.dispatcher.lanes.queues) > 1:
+            self._report_lost_worker(trial_id)
+            return
+        raise Stopped(
+            f"no worker of Ray has started on {node.profile.hostname or 'this machine'} within"
+            f" {_LONGEST_START_S:.0f} seconds"
+        )
+
     def lose_all(self) -> None:
         """Take back all that is out: Tune was lost. Only what can have been running is charged."""
         for assignment, _ in reversed(self._waiting.values()):
@@ -261,6 +275,8 @@ class _Scheduler(FIFOScheduler):
         self._search = search
         self._pending_s: dict[str, float] = {}
         """When each Tune trial that has not begun was first seen; infinite once that was shown."""
+        self._starting_s: dict[str, float] = {}
+        """Since when the worker of each Tune trial that has not begun can start."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {}  # as in BlockSearch
@@ -273,9 +289,23 @@ class _Scheduler(FIFOScheduler):
                 assignment = self._search.out[trial.trial_id]
                 if self._search.has_lane(assignment):
                     self._expect_start(trial.trial_id, assignment)
-                    return trial
+                    if not self._starts_too_long(tune_controller, trial):
+                        return trial
+                    self._search.lose_start(trial.trial_id)
                 tune_controller.stop_trial(trial)
         return None
+
+    def _starts_too_long(self, tune_controller: Any, trial: TuneTrial) -> bool:
+        """Return whether the worker of a pending trial should have started long ago.
+
+        The time in which the trial waits for CPUs that another sweep may have does not count.
+        """
+        actor = tune_controller._trial_to_actor.get(trial)
+        has_place = actor is not None and tune_controller._actor_manager.is_actor_started(actor)
+        if not has_place and self._search.recovery.is_shared:
+            return False
+        began_s = self._starting_s.setdefault(trial.trial_id, time.monotonic())
+        return time.monotonic() - began_s > _LONGEST_START_S
 
     def _expect_start(self, trial_id: str, assignment: Assignment) -> None:
         """Show, once, that a trial waits long for its node: another sweep may have its CPUs."""
@@ -327,7 +357,7 @@ def _run_beside(work: Callable[[], object], expect: Callable[[], None]) -> None:
         raise raised[0]
 
 
-def _tuner(search: BlockSearch, folder: Path) -> tune.Tuner:
+def _make_tuner(search: BlockSearch, folder: Path) -> tune.Tuner:
     """Return Tune with everything switched off that the journal and the recovery do themselves."""
 
     def resources(config: dict[str, Any]) -> tune.PlacementGroupFactory:

@@ -10,6 +10,7 @@ from orchestrator.core.trial import Outcome
 from orchestrator.hardware import Node, classify
 from orchestrator.planning.lanes import LaneGroup, make_lanes
 from orchestrator.planning.plan import Plan, PlannedArm, make_plan
+from orchestrator.scheduling.gpu_answers import GpuAnswers
 from orchestrator.spec import SweepSpec
 
 _MOST_FAILURES = 3  # in a row on one node; then it is excluded, if another node has its hardware
@@ -20,13 +21,14 @@ class UsableNodes:
     """The present nodes of the plan's hardware classes, without those that are excluded.
 
     `has_changed` is set when the lanes are to be made again, with `lanes`. `warn` shows a line to
-    the user.
+    the user. `gpus` has what nodes answered about their GPUs; a node that joins is used after it.
     """
 
     spec: SweepSpec
     plan: Plan
     nodes: tuple[Node, ...]
     warn: Callable[[str], None]
+    gpus: GpuAnswers
     has_changed: bool = False
     _excluded: set[str] = field(default_factory=set)
     _lost_gpus: dict[str, set[str]] = field(default_factory=dict)
@@ -35,7 +37,7 @@ class UsableNodes:
 
     def lanes(self) -> tuple[LaneGroup, ...]:
         """Return the lanes of the plan's arms on the nodes of now; an arm may have none."""
-        arms_here = self._arms_on(self._not_excluded())
+        arms_here = self._arms_on(self._used())
         arms = tuple(
             arms_here.get(planned.arm)
             or replace(planned, hardware=replace(planned.hardware, nodes=()))
@@ -83,6 +85,10 @@ class UsableNodes:
         """Take the cluster's nodes of now, and the new nodes that cannot be used, with reasons."""
         if tuple(present) != self.nodes:
             self._replace_nodes(present)
+        answered = self.gpus.take_answered()
+        for node in self.nodes:
+            if node.id in answered:
+                self._use_if_possible(node)
         for node_id in unusable.keys() - self._reported:
             self._reported.add(node_id)
             self.warn(
@@ -104,12 +110,19 @@ class UsableNodes:
         self.nodes = tuple(node for node in present if node.id in ids_before)
         for node in present:
             if node.id not in ids_before:
-                self._add(node)
+                self.nodes = (*self.nodes, node)
+                if not self.gpus.begin(node, self._plan_on(node)):
+                    self._use_if_possible(node)
 
-    def _add(self, node: Node) -> None:
+    @property
+    def is_asking(self) -> bool:
+        """Whether a node that has joined is not used yet, since its GPUs are being asked about."""
+        return any(map(self.gpus.is_waiting_for, self.nodes))
+
+    def _use_if_possible(self, node: Node) -> None:
         """Use a node that has joined, unless an arm could then not run where it runs now."""
-        used_before = self._not_excluded()
-        self.nodes = (*self.nodes, node)
+        self.has_changed = True
+        used_before = [other for other in self._used() if other.id != node.id]
         reason = ""
         if self._arms_on(used_before).keys() - self._arms_on([*used_before, node]).keys():
             self._excluded.add(node.id)
@@ -120,15 +133,30 @@ class UsableNodes:
                 f"no arm of this start runs on {classes}; run the same command again after this"
                 " start to plan with that node"
             )
-        unused = f" and is not used: {reason}" if reason else ""
-        self.warn(f"node {node.profile.hostname} has joined{unused}")
+        blind = self.gpus.describe(node)
+        if reason:
+            reason = f" and is not used: {blind or reason}"
+        elif blind:
+            reason = f"; {blind}"
+        self.warn(f"node {node.profile.hostname} has joined{reason}")
 
-    def _not_excluded(self) -> list[Node]:
-        return [node for node in self.nodes if node.id not in self._excluded]
+    def _used(self) -> list[Node]:
+        """Return the nodes that are neither excluded nor being asked."""
+        return [
+            node
+            for node in self.nodes
+            if node.id not in self._excluded and not self.gpus.is_waiting_for(node)
+        ]
+
+    def _plan_on(self, node: Node) -> Plan:
+        """Return the part of this start's plan that could run on a node."""
+        plan = make_plan(self.spec, classify([node]))
+        possible = tuple(planned for planned in plan.possible if planned.arm in self.plan.arms)
+        return replace(plan, possible=possible)
 
     def _arms_on(self, nodes: Iterable[Node]) -> dict[Arm, PlannedArm]:
         """Return the arms that a plan on these nodes alone can run."""
-        plan = make_plan(self.spec, classify(nodes))
+        plan = make_plan(self.spec, classify(nodes), unusable=self.gpus.unusable)
         return {planned.arm: planned for planned in plan.possible}
 
 

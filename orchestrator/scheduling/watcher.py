@@ -5,11 +5,14 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
 from orchestrator.core.arms import Arm
-from orchestrator.core.records import SweepRecord
+from orchestrator.core.caller import as_typed
+from orchestrator.core.disturbance import disturbance_text
+from orchestrator.core.records import Direction, SweepRecord
 from orchestrator.core.text import counted, duration
 from orchestrator.core.trial import FinishedTrial, Outcome, Trial, config_text
 from orchestrator.planning.plan import Plan
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
     from orchestrator.scheduling.lane_queue import Assignment
 
 _log = logging.getLogger("rnnsweep")
+_output_log = logging.getLogger("rnnsweep.output")
+"""The last output of trainers that failed: `_log` has the failures."""
 _FIGURES = {
     "step_ms": "ms/step",
     "predict_ms": "ms/prediction",
@@ -34,6 +39,8 @@ class Watcher:
 
     def __init__(self, plan: Plan, margin: float = 0.0) -> None:
         self._plan, self._margin = plan, margin
+        self.objectives: Mapping[str, Direction] = {}
+        """The sweep's objectives, whose results are shown; set by whoever knows the spec."""
         self.ended: Counter[Arm] = Counter()
         self.failed: Counter[Arm] = Counter()
         self.pruned = set[int]()
@@ -44,6 +51,9 @@ class Watcher:
         self._trials: dict[str, FinishedTrial] = {}
         self._begun_blocks: set[int] = set()
         self.stopped: set[Arm] = set()
+        self.busy: str | None = None
+        """What others took of the machine when the start looked; None if it was quiet."""
+        self._disturbed_trials, self._last_disturbance = 0, ""
         self._shown: set[str] = set()
         self._jobs: dict[str, tuple[Assignment, str, float, str]] = {}
         """By key: a running job, the kind of its work, since when (monotonic), and its progress."""
@@ -94,6 +104,19 @@ class Watcher:
         at_most = "at most" if self._is_open else "about"
         return None if left_s is None else f"{at_most} {duration(left_s)} left"
 
+    def other_work(self) -> str | None:
+        """Return how other work disturbs the trials; before the first one what the start saw.
+
+        None on a quiet machine.
+        """
+        if self._disturbed_trials:
+            trials = counted(self.ended.total(), "trial")
+            return (
+                f"{self._disturbed_trials} of {trials} disturbed, "
+                f"the last one: {self._last_disturbance}"
+            )
+        return None if self._ended_in_this_start else self.busy
+
     def totals(self) -> dict[str, float | None]:
         """Return the counts so far as data."""
         return {
@@ -130,7 +153,7 @@ class Watcher:
         """Return what each running job does, and for how long."""
         now_s = time.monotonic()
         return [
-            f"{text}, {duration(now_s - since_s)}: {self._place(job)}"
+            f"{text}, {duration(now_s - since_s)}: {self._describe_job(job)}"
             for job, _, since_s, text in self._jobs.values()
         ]
 
@@ -139,10 +162,10 @@ class Watcher:
         is_new = self.count_trial(trial, outcome)
         self._ended_in_this_start += is_new
         self._ended_s = time.monotonic()
-        remaining = self.remaining()
+        remaining = f"  ({text})" if (text := self.remaining()) else ""
         self.print(
-            f"{self.ended.total()}/{self.total}  {self._place(trial)}  "
-            f"{describe_outcome(outcome)}{f'  ({remaining})' if remaining else ''}",
+            f"{self.ended.total()}/{self.total}  {self._describe_job(trial)}  "
+            f"{describe_outcome(outcome, self.objectives)}{remaining}",
             "trial" if outcome.failure is None else "failure",
             FinishedTrial(trial, outcome),
         )
@@ -151,7 +174,7 @@ class Watcher:
             for call in outcome.failure.message.splitlines()[1:]:
                 self.print(f"  {call}", "call")
         if outcome.failure is not None and outcome.failure.output_tail:
-            _log.info("its trainer's last output:\n%s", outcome.failure.output_tail)
+            _output_log.info("its trainer's last output:\n%s", outcome.failure.output_tail)
         is_complete = trial.block in self._complete_blocks
         if is_new and is_complete and self.blocks_ended >= self._next_ranking:
             self._show_leads()
@@ -160,7 +183,8 @@ class Watcher:
         """Show that the remaining trials of an arm are not run, and why."""
         self.stopped |= {arm} & {*self._plan.arms}
         self._complete_blocks |= set(filter(self._has_all_trials, self._ended_by_block))
-        self.warn(f"{reason}. Its other trials are not run; after a fix, --retry-failed runs them")
+        retry = as_typed("--retry-failed", "retry_failed=True")
+        self.warn(f"{reason}. Its other trials are not run; after a fix, {retry} runs them")
 
     def warn(self, text: str) -> None:
         """Show a warning."""
@@ -174,7 +198,7 @@ class Watcher:
     def attempt_lost(self, assignment: Assignment) -> None:
         """Show that an attempt was lost with its worker, and that the trial is retried."""
         attempt = f"attempt {assignment.attempt} was lost with its worker; retrying"
-        self.print(f"{self._place(assignment)}: {attempt}", "warning")
+        self.print(f"{self._describe_job(assignment)}: {attempt}", "warning")
 
     def print(self, text: str, event: str, trial: FinishedTrial | None = None) -> None:
         """Show an event: a trial, failure or its calls, warning, message, or what leads or runs."""
@@ -193,15 +217,18 @@ class Watcher:
         if self._has_all_trials(trial.block):
             self._complete_blocks.add(trial.block)
         self.failed[trial.arm] += outcome.failure is not None
+        if disturbance := disturbance_text(outcome.disturbance):
+            self._disturbed_trials += 1
+            self._last_disturbance = disturbance
         return True
 
-    def _place(self, job: Assignment | Trial) -> str:
+    def _describe_job(self, job: Assignment | Trial) -> str:
         """Return `block 3  python/a  units=8`."""
         trial, others = (job, ()) if isinstance(job, Trial) else (job.trial, job.others)
-        name = f"{1 + len(others)} arms in turns" if others else self._name(trial.arm)
+        name = f"{1 + len(others)} arms in turns" if others else self._arm_name(trial.arm)
         return f"block {trial.block}  {name}  {config_text(trial.config)}"
 
-    def _name(self, arm: Arm) -> str:
+    def _arm_name(self, arm: Arm) -> str:
         """Return an arm's name, with its hardware if the arms use several."""
         hardware = {planned.hardware for planned in self._plan.arms}
         return arm.short_name if len(hardware) == 1 else str(arm)
@@ -214,13 +241,14 @@ class Watcher:
 
         self._next_ranking, self.leads = max(self.blocks_ended + 1, _GROWTH * self.blocks_ended), []
         record = SweepRecord("", arms=self._plan.arms, trials=tuple(self._trials.values()))
+        self._show_best_results(replace(record, objectives=self.objectives))
         matched = complete_rounds.match(record, lambda trial: trial.has_times)
         metric = pairs.time_metric(matched)
         for ranked in rankings(matched, metric, self._margin):
             second = ranked.behind[0]
             if (ranked.metric, ranked.among) == (metric, "implementations") and second.ratio:
                 text = (
-                    f"{self._name(ranked.leader)} {'is fastest' if ranked.sole else 'leads'}: "
+                    f"{self._arm_name(ranked.leader)} {'is fastest' if ranked.sole else 'leads'}: "
                     f"{ratio(second.ratio)} as fast as {second.arm.short_name} over "
                     f"{counted(ranked.blocks, 'block')}"
                     f"{', on a busy machine' if ranked.provisional else ''}"
@@ -228,9 +256,28 @@ class Watcher:
                 self.leads.append(text)
                 self.print(f"so far {text}", "lead")
 
+    def _show_best_results(self, record: SweepRecord) -> None:
+        """Show which arm has the best result so far, for each objective in which arms differ."""
+        from orchestrator.analysis.comparisons.result_ranking import rank_results  # noqa: PLC0415
+        from orchestrator.analysis.pairing import complete_rounds  # noqa: PLC0415
+        from orchestrator.analysis.statistics.formatting import difference  # noqa: PLC0415
 
-def describe_outcome(outcome: Outcome) -> str:
-    """Return how a trial ended, in a few words."""
+        if not self.objectives:
+            return
+        for ranked in rank_results(record, complete_rounds.match(record)):
+            if ranked.metric in self.objectives and ranked.worse and not ranked.as_good:
+                second = ranked.worse[0]
+                text = (
+                    f"{self._arm_name(ranked.leader)} has the best {ranked.metric}: "
+                    f"{difference(second.difference)} compared with "
+                    f"{self._arm_name(second.arm)} over {counted(ranked.blocks, 'block')}"
+                )
+                self.leads.append(text)
+                self.print(f"so far {text}", "lead")
+
+
+def describe_outcome(outcome: Outcome, objectives: Collection[str] = ()) -> str:
+    """Return how a trial ended, in a few words, with its values of the objectives."""
     if outcome.failure is not None:
         return f"FAILED ({outcome.failure.reason}): {outcome.failure.headline}"
     if outcome.status == "pruned":
@@ -238,5 +285,8 @@ def describe_outcome(outcome: Outcome) -> str:
     if outcome.status != "complete":
         return outcome.status.replace("_", " ")
     metrics = outcome.metrics
-    figures = [f"{metrics[name]:.3g} {unit}" for name, unit in _FIGURES.items() if name in metrics]
-    return ", ".join(figures) or "complete"
+    named = {**_FIGURES, **{name: name for name in objectives if name not in _FIGURES}}
+    figures = [f"{metrics[name]:.3g} {unit}" for name, unit in named.items() if name in metrics]
+    disturbance = disturbance_text(outcome.disturbance)
+    text = ", ".join(figures) or "complete"
+    return f"{text}, disturbed: {disturbance}" if disturbance else text

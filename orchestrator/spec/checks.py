@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from orchestrator import sampling
+from orchestrator.core.caller import as_typed
 from orchestrator.core.names import ANY_IMPLEMENTATION, split_arm_text
 from orchestrator.core.trial import Config, ConfigValue
 from orchestrator.spec import space, workload_checks
@@ -44,7 +45,7 @@ def _conditions(spec: SweepSpec) -> Iterator[ProblemAtPath]:
         findings = [
             finding
             for condition_name, values in dimension.when.items()
-            for finding in _condition(spec, name, condition_name, values)
+            for finding in _check_condition(spec, name, condition_name, values)
         ]
         yield from findings
         if findings:
@@ -56,9 +57,10 @@ def _conditions(spec: SweepSpec) -> Iterator[ProblemAtPath]:
             yield ProblemAtPath(at, "conditions that can be met together", received, hint)
 
 
-def _condition(
+def _check_condition(
     spec: SweepSpec, name: str, condition_name: str, values: Sequence[ConfigValue]
 ) -> Iterator[ProblemAtPath]:
+    """Yield what is wrong with `when: {condition_name: values}` of the parameter `name`."""
     path, names = (*_SPACE, name, "when", condition_name), list(spec.search.space)
     earlier = names[: names.index(name)]
     if condition_name not in earlier:
@@ -127,7 +129,8 @@ def _search(spec: SweepSpec) -> Iterator[ProblemAtPath]:
     if spec.blocks is not None and search.configs is not None:
         hint = "a list decides the blocks: remove blocks, or let a sampler suggest them"
         if has_number:
-            hint = "remove it (--set search.configs=null): blocks.at_most bounds them"
+            typed = as_typed("--set search.configs=null", "{'search.configs': None}")
+            hint = f"remove it ({typed}): blocks.at_most bounds them"
         expected = "no configs with blocks, which decides their number"
         yield ProblemAtPath(_CONFIGS, expected, shown_value(search.configs), hint)
     elif spec.blocks is not None and search.space:

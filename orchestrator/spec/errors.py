@@ -167,14 +167,15 @@ def from_pydantic(
     missing = [
         detail for detail in details if detail["type"] == "missing" and detail["loc"] in meant
     ]
-    return findings + [_finding(detail) for detail in details if detail not in missing]
+    return findings + [_to_problem(detail) for detail in details if detail not in missing]
 
 
 def _keys(model: type[BaseModel]) -> list[str]:
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
-def _finding(error: ErrorDetails) -> ProblemAtPath:
+def _to_problem(error: ErrorDetails) -> ProblemAtPath:
+    """Return an error of pydantic in our words: what was expected and received, and a hint."""
     context: dict[str, Any] = error.get("ctx", {})
     path = (*_path(error["loc"]), *filter(None, [context.get("key")]))
     if error["type"] == "missing":

@@ -1,12 +1,11 @@
 """The JSON Schema of a spec, with which editors complete and check it.
 
-It is made from the models of this package, of the built-in workloads and of the backends. Run as a
-program, this module prints what `spec.schema.json` has; `rnnsweep init` writes the schema with the
-backends installed there.
+It is made from the models of this package, of the built-in workloads and of the backends. `make
+docs` writes `spec.schema.json`. `rnnsweep init` writes the schema with the backends that are
+installed there.
 """
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +125,3 @@ def _implementation_pattern() -> str:
 def spec_schema_text() -> str:
     """Return the text of the file."""
     return json.dumps(spec_schema(), indent=1, ensure_ascii=False) + "\n"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(spec_schema_text())

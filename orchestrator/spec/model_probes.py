@@ -29,7 +29,7 @@ def model_probes(spec: SweepSpec) -> tuple[ModelProbe, ...]:
     return tuple(
         ModelProbe({**spec.written_settings(), **settings, **config}, name, because)
         for name, settings in variants or [(None, {})]
-        for config, because in _configs(spec)
+        for config, because in _probed_configs(spec)
     )
 
 
@@ -48,7 +48,8 @@ def written_value(value: ConfigValue) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _configs(spec: SweepSpec) -> Iterator[tuple[Mapping[str, ConfigValue], str]]:
+def _probed_configs(spec: SweepSpec) -> Iterator[tuple[Mapping[str, ConfigValue], str]]:
+    """Yield the configs that stand for all, each with words for where its values come from."""
     if spec.search.listed:
         for index, config in enumerate(spec.search.listed[:_MOST_LISTED]):
             yield config, f" (in search.configs[{index}])"

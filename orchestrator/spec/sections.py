@@ -444,8 +444,12 @@ class MarginsSpec(fields.Strict):
         _MARGINS.speed,
         description="Times per step that differ by less than this share are the same.",
     )
-    accuracy: Share = pydantic.Field(
-        _MARGINS.accuracy, description="Accuracies that differ by less than this are equal."
+    accuracy: Share | None = pydantic.Field(
+        _MARGINS.accuracy,
+        description=(
+            "Accuracies that differ by less than this are equal. By default 0.005, or the standard "
+            "error of an accuracy on the validation set where that is wider."
+        ),
     )
 
     model_config = pydantic.ConfigDict(extra="allow")

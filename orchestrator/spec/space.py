@@ -12,6 +12,7 @@ from pydantic import (
     Discriminator,
     Field,
     Tag,
+    TypeAdapter,
     WithJsonSchema,
     model_validator,
 )
@@ -143,7 +144,7 @@ class Range(fields.Strict):
         return {**data, **{key: float(value) for key, value in numbers.items()}}
 
     @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    def _expect_consistent_bounds(self) -> Self:
         if self.low > self.high:
             raise fields.refusal(
                 f"low at most high ({self.high})", shown_value(self.low), key="low"
@@ -392,8 +393,20 @@ class Search(fields.Strict):
 
     def size(self) -> int | None:
         """Return the number of distinct configs without listing them; None if infinite."""
-        total = sum(ways for _, ways in _states(self.space, tuple(self.space)))
-        return None if total == math.inf else int(total)
+        return _size(self.space)
+
+
+_SPACE: TypeAdapter[dict[str, Dimension]] = TypeAdapter(dict[str, Dimension])
+
+
+def size_of_space(written: Mapping[str, Any]) -> int | None:
+    """Return the number of distinct configs of a space in JSON data; None if infinite."""
+    return _size(_SPACE.validate_python(written))
+
+
+def _size(space: Space) -> int | None:
+    total = sum(ways for _, ways in _states(space, tuple(space)))
+    return None if total == math.inf else int(total)
 
 
 def _states(space: Space, names: Sequence[str]) -> list[tuple[Config, float]]:

@@ -16,10 +16,12 @@ from pydantic import (
 from orchestrator.core.criteria import (
     AutoBlocks,
     DisturbanceLimits,
+    HardwarePrice,
     PublishedRow,
     ReportCriteria,
     Timing,
 )
+from orchestrator.core.records import Direction
 from orchestrator.spec import sections
 from orchestrator.spec.fields import ArmText, Json, PositiveInt, Strict, Text, missing, refusal
 from orchestrator.spec.space import MOST_REPEATS, Search
@@ -237,10 +239,19 @@ class SweepSpec(Strict):
         size = self.search.size()
         return self.auto_blocks.most if size is None else min(size, self.auto_blocks.most)
 
+    def directions(self) -> dict[str, Direction]:
+        """Return the objectives, each with its better direction."""
+        return {name: objective.direction for name, objective in self.search.objectives.items()}
+
     def criteria(self) -> ReportCriteria:
-        """Return what a report needs: baseline, margins, automatic blocks, published rows."""
-        published = tuple(PublishedRow(**row.model_dump()) for row in self.published)
-        return ReportCriteria(self.baseline, self.margins.values(), self.auto_blocks, published)
+        """Return what a report needs: baseline, margins, automatic blocks, rows, prices."""
+        return ReportCriteria(
+            self.baseline,
+            self.margins.values(),
+            self.auto_blocks,
+            tuple(PublishedRow(**row.model_dump()) for row in self.published),
+            tuple(HardwarePrice(**price.model_dump()) for price in self.prices),
+        )
 
     @property
     def fresh_trainer_reason(self) -> str | None:

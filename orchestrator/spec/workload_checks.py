@@ -99,6 +99,13 @@ def _packages(spec: SweepSpec) -> Iterator[ProblemAtPath]:
     for key in ("workload", "model", "data"):
         text: str | None = getattr(spec, key)
         for package in packages_of(text or ""):
+            if package == "__main__":
+                expected = "a module that a new process can import"
+                hint = (
+                    "in a notebook or a script, give run_sweep the function itself instead of its"
+                    " name; for a spec file, write it into a module"
+                )
+                yield ProblemAtPath((key,), expected, shown_value(text), hint)
             if package in PACKAGES:
                 expected = "a package with another name (rnnsweep has one of this name)"
                 yield ProblemAtPath((key,), expected, shown_value(text), f"rename {package!r}")

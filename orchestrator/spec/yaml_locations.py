@@ -18,6 +18,7 @@ from typing import Any, NoReturn, TypeAlias
 
 import yaml
 
+from orchestrator.core.caller import as_typed
 from orchestrator.spec.errors import (
     Path,
     Problem,
@@ -158,7 +159,7 @@ def _set(
 ) -> None:
     """Set one `KEY=VALUE` in `data`, with its places."""
     typed = override if override.isprintable() else ascii(override)
-    place = Place(f"--set {cut(typed)}")
+    place = Place(as_typed(f"--set {cut(typed)}", f"overrides: {cut(typed)}"))
     inner = _Reader(reader.source, lambda _: place)
     key, equals, text = override.partition("=")
     path = tuple(key.strip().split("."))
@@ -173,7 +174,10 @@ def _set(
             child = parent[part] = dict(short_forms[part][child])
         if not isinstance(child, dict):
             expected = f"a mapping at {key_text(path[:depth])} to set {path[depth]!r} in"
-            hint = f"replace the whole of it: --set {key_text(path[:depth])}=…"
+            whole = key_text(path[:depth])
+            hint = (
+                f"replace the whole of it: {as_typed(f'--set {whole}=…', f'overrides: {whole}=…')}"
+            )
             inner.refuse(place, path, expected, shown_value(child), hint)
         parent = child
     parent[path[-1]] = value
@@ -263,6 +267,7 @@ class _Reader:
         return self._scalar(node, path)
 
     def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
+        """Return a mapping, whose keys are text and different; note the place of each key."""
         result, lines = dict[str, Any](), dict[str, int]()
         for key_node, value_node in node.value:
             if key_node.tag == f"{_TAG}merge":
@@ -294,6 +299,7 @@ class _Reader:
         return result
 
     def _scalar(self, node: yaml.Node, path: Path) -> Any:
+        """Return a plain value that every store can keep, or refuse it."""
         text = cut(str(node.value))
         try:
             value = self.scalars.construct_object(node)

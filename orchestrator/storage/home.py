@@ -29,8 +29,9 @@ def sweep_home(*, any_kind: bool = False) -> Path:
     try:
         os.fsencode(home).decode("utf-8")  # as SQLite and MLflow need it
         home = home.expanduser().resolve()
-        if not any_kind and home.exists() and not home.is_dir():
-            raise HomeUnusable(home, "a file")
+        there = next(folder for folder in (home, *home.parents) if folder.exists())
+        if not any_kind and not there.is_dir():
+            raise HomeUnusable(home, "a file" if there == home else f"{there}, which is a file")
     except (OSError, RuntimeError, ValueError) as error:
         raise HomeUnusable(home, str(error)) from error
     return home

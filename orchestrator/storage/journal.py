@@ -18,7 +18,9 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from orchestrator.core.arms import Arm
-from orchestrator.core.errors import Refusal, first_problem, wrong_version
+from orchestrator.core.errors import Refusal, first_problem, one_line
+from orchestrator.core.formats import Format, WrittenBy, this_rnnsweep, written_by
+from orchestrator.core.json_text import parse_json
 from orchestrator.core.stopping import StopDecision
 from orchestrator.core.trial import (
     Block,
@@ -32,7 +34,8 @@ from orchestrator.storage import lock
 from orchestrator.storage.private_files import open_private
 
 JOURNAL_FILE = "journal.jsonl"
-JOURNAL_VERSION = 14  # only journals of this version are read
+FORMAT = Format("a journal", 15)
+"""The format of all lines of a journal; a migration gets one line, without its checksum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +49,13 @@ class SweepOpened:
     identity: SweepIdentity
     spec: Mapping[str, Any]
     sweep_id: str = ""
-    journal_version: int = JOURNAL_VERSION
+    journal_version: int = field(default_factory=lambda: FORMAT.number)
+    written_by: WrittenBy = field(default_factory=this_rnnsweep)
 
 
 @dataclass(frozen=True, slots=True)
 class SessionStarted:
-    """The start of a driver; `version` is rnnsweep's, the sizes are the plan's.
+    """The start of a driver by a version and commit of rnnsweep; the sizes are the plan's.
 
     `blocks` is the highest number of blocks, including the earlier blocks that the plan skips
     (`skipped_blocks`). With `may_stop_early` a rule may stop the sweep before its last block.
@@ -71,6 +75,7 @@ class SessionStarted:
     skipped_blocks: list[int] = field(default_factory=list)
     failures: int | None = None
     code: dict[str, str] = field(default_factory=dict)
+    commit: str = ""
 
     def has_block(self, index: int) -> bool:
         """Return whether the plan had the block of this index."""
@@ -164,7 +169,8 @@ class JournalState:
     `order` has `blocks` and `finished` in one sequence, by index and by key. A trial that ended
     twice, or a block that was suggested twice, counts once, as it was last; `all_outcomes` has the
     replaced ones too. `lost_s` has, by key, a trial's share of the time that its lost attempts had
-    their slots. `ended` is None while a session runs, or where it was killed.
+    their slots; `lost_attempts` is their number in the last session. `ended` is None while a
+    session runs, or where it was killed.
     """
 
     identity: SweepIdentity
@@ -178,12 +184,14 @@ class JournalState:
     ended: SessionEnded | None = None
     stop_decision: StopDecision | None = None
     lost_s: dict[str, float] = field(default_factory=dict)
+    lost_attempts: int = 0
 
     def add(self, record: Record) -> None:
         """Apply the next record."""
         match record:
             case SessionStarted():
                 self.sessions.append(record)
+                self.lost_attempts = 0
                 self.identity = replace(self.identity, code=record.code)
                 self.ended = self.stop_decision = None
             case BlockSuggested(block=index, config=config):
@@ -196,6 +204,7 @@ class JournalState:
                 for member in members:
                     self._finish(member)
             case AttemptLost(keys=keys, slot_s=slot_s):
+                self.lost_attempts += 1
                 for key in keys:
                     self.lost_s[key] = self.lost_s.get(key, 0.0) + slot_s / len(keys)
             case StopDecided(decision=decision):
@@ -257,13 +266,17 @@ class Journal(Draft, contextlib.AbstractContextManager["Journal"]):
     def __init__(self, folder: Path) -> None:
         """Become the writer of the journal in `folder`, which is made if need be.
 
-        Raise `Locked` if there is one, `JournalError` for a damaged line or another version's.
+        A journal of a former format is replaced, and kept under another name. Raise `Locked` if
+        there is a writer, `JournalError` for a damaged line or a format that is not read.
         """
         self.path = folder / JOURNAL_FILE
         self._guard = threading.Lock()
         self._lock = lock.take_lock(folder)
         try:
             self._file = open_private(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+            if _migrate_file(self.path):
+                os.close(self._file)
+                self._file = open_private(self.path, os.O_RDWR | os.O_APPEND)
             records, self._size = _parse(self.path, self.path.read_bytes())
             super().__init__(replay(records))
             os.ftruncate(self._file, self._size)  # removes a line that a crash left incomplete
@@ -342,34 +355,61 @@ def read_running(folder: Path, since_s: float) -> list[tuple[float, str]]:
 def _parse(path: Path, data: bytes) -> tuple[list[Record], int]:
     """Return the whole records in `data`, and their size in bytes."""
     lines = data.split(b"\n")[:-1]  # what follows the last newline was never acknowledged
-    _expect_version(path, lines)
+    number = _format_number(path, lines)
     records: list[Record] = []
     size = 0
-    for number, line in enumerate(lines, 1):
-        record, reason = _read_line(line)
-        if record is None and number == len(lines):
+    for at, line in enumerate(lines, 1):
+        record, reason = _read_line(line, number)
+        if record is None and at == len(lines):
             break  # a crash of the machine can leave a line of the right length and no content
         if record is None:
-            raise _corrupt(path, number, reason)
-        if isinstance(record, SweepOpened) != (number == 1):
-            raise _corrupt(path, number, f"{record.record} as record {number}")
+            raise _corrupt(path, at, reason)
+        if isinstance(record, SweepOpened) != (at == 1):
+            raise _corrupt(path, at, f"{record.record} as record {at}")
         records.append(record)
         size += len(line) + 1
     return records, size
+
+
+def _migrate_file(path: Path) -> bool:
+    """Write a journal of a former format in the present one; return whether it was of one.
+
+    The former journal is kept next to it, with its format in its name.
+    """
+    data = path.read_bytes()
+    number = _format_number(path, data.split(b"\n")[:-1])
+    if number == FORMAT.number:
+        return False
+    records = _parse(path, data)[0]
+    if records and isinstance(records[0], SweepOpened):
+        records[0] = replace(records[0], written_by=this_rnnsweep())
+    lines = [_signed(validated_json(_LINE, record)) for record in records]
+    _replace(path, lines, path.with_name(f"journal-format-{number}-{time.time_ns()}.jsonl"))
+    return True
 
 
 def _signed(body: bytes) -> bytes:
     return body[:-1] + b',"crc32":"%08x"}' % zlib.crc32(body)
 
 
-def _read_line(line: bytes) -> tuple[Record | None, str]:
+def _read_line(line: bytes, number: int) -> tuple[Record | None, str]:
+    """Return the record of a line of a journal of this format, or None and why it is none."""
     body = line[:_CHECKSUM] + b"}"
     if line != _signed(body):
         return None, "a line whose checksum differs"
     try:
-        return _LINE.validate_json(body), ""
+        return _LINE.validate_json(body if number == FORMAT.number else _migrated(body, number)), ""
     except ValidationError as error:
         return None, first_problem(error)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:  # of a migration
+        return None, f"{type(error).__name__}: {one_line(error)}"
+
+
+def _migrated(body: bytes, number: int) -> str:
+    content = FORMAT.migrate(parse_json(body), number)
+    if content.get("record") == "sweep_opened":
+        content["journal_version"] = FORMAT.number
+    return json.dumps(content)
 
 
 def repair_journal(folder: Path) -> tuple[Path, int] | None:
@@ -381,21 +421,16 @@ def repair_journal(folder: Path) -> tuple[Path, int] | None:
     path = folder / JOURNAL_FILE
     with contextlib.closing(os.fdopen(lock.take_lock(folder), "rb")):
         lines = path.read_bytes().split(b"\n")[:-1]
-        _expect_version(path, lines)
-        whole = [line for line in lines if _read_line(line)[0] is not None]
+        number = _format_number(path, lines)
+        whole = [line for line in lines if _read_line(line, number)[0] is not None]
         if len(whole) == len(lines):
             return None
         kept = path.with_name(f"journal-damaged-{time.time_ns()}.jsonl")
         if whole and whole[0] == lines[0]:
-            # Whenever the power fails, the journal is the old one or the whole new one.
-            new = path.with_name(f"{JOURNAL_FILE}.new")
-            _write_synced(new, b"".join(line + b"\n" for line in whole))
-            os.link(path, kept)
-            _sync_folder(folder)
-            new.replace(path)
+            _replace(path, whole, kept)
         else:
             path.rename(kept)
-        _sync_folder(folder)
+            _sync_folder(folder)
     return kept, len(lines) - len(whole)
 
 
@@ -408,17 +443,35 @@ def _corrupt(path: Path, line: int, received: str) -> JournalError:
     )
 
 
-def _expect_version(path: Path, lines: Sequence[bytes]) -> None:
+def _format_number(path: Path, lines: Sequence[bytes]) -> int:
+    """Return the format of a journal; raise `JournalError` if it is not read.
+
+    Without a first line that tells it, it is the present format: that line is damaged.
+    """
     try:
-        value = json.loads(lines[0])
+        value = parse_json(lines[0])
     except (IndexError, ValueError):
-        return
-    if isinstance(value, dict) and value.get("record") == "sweep_opened":
-        version = value.get("journal_version")
-        if version != JOURNAL_VERSION:
-            raise JournalError(
-                wrong_version(f"{path}, line 1", "a journal", JOURNAL_VERSION, version)
-            )
+        return FORMAT.number
+    if not isinstance(value, dict) or value.get("record") != "sweep_opened":
+        return FORMAT.number
+    number = value.get("journal_version")
+    if FORMAT.reads(number):
+        return number
+    writer = written_by(value.get("written_by"))
+    raise JournalError(FORMAT.refusal(f"{path}, line 1", number, writer))
+
+
+def _replace(path: Path, lines: Iterable[bytes], kept: Path) -> None:
+    """Replace a journal, and keep the old one under another name.
+
+    Whenever the power fails, the journal is the old one or the whole new one.
+    """
+    new = path.with_name(f"{JOURNAL_FILE}.new")
+    _write_synced(new, b"".join(line + b"\n" for line in lines))
+    os.link(path, kept)
+    _sync_folder(path.parent)
+    new.replace(path)
+    _sync_folder(path.parent)
 
 
 def _write_synced(path: Path, content: bytes) -> None:

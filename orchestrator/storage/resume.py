@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator
 
 from orchestrator.core.arms import Arm, HardwareRef
+from orchestrator.core.caller import as_typed
 from orchestrator.core.errors import Refusal
 from orchestrator.core.trial import (
     Block,
@@ -35,7 +36,8 @@ class Incomparable(Refusal):
     """A spec of another sweep than the one that has this name, or trials of two configs."""
 
 
-_NEW_GENERATION = "run the sweep with --fresh for a new generation"
+def _new_generation() -> str:
+    return f"run it with {as_typed('--fresh', 'fresh=True')} for a new generation"
 
 
 def _other_spec(name: str, changes: Iterable[str]) -> Incomparable:
@@ -43,32 +45,34 @@ def _other_spec(name: str, changes: Iterable[str]) -> Incomparable:
     return Incomparable(
         f"sweep '{name}': expected the workload, settings, sampler, space, objectives, seed, data"
         f" and timed work that its trials have, received\n{lines}Trials before and after would"
-        " not be comparable: give the sweep another name, or run it with --fresh for a new"
-        " generation."
+        f" not be comparable: give the sweep another name, or {_new_generation()}."
         " (More configs, values of a grid, arms or repeats extend it.)"
     )
 
 
 def _other_code(name: str, files: Iterable[str]) -> Incomparable:
     lines = "".join(f"  {file}\n" for file in files)
+    same_code = as_typed("--same-code", "same_code=True")
+    both = as_typed("--same-code --retry-failed", "same_code=True, retry_failed=True")
+    fresh = _new_generation()
     return Incomparable(
         f"sweep '{name}': the code of its workload has changed since its trials were run\n{lines}"
-        "Run it with --fresh for a new generation; or, if the change does not matter to these"
-        " trials, with --same-code (after a fix, with --same-code --retry-failed)"
+        f"{fresh[:1].upper()}{fresh[1:]}; or, if the change does not matter to these trials, with"
+        f" {same_code} (after a fix, with {both})"
     )
 
 
 def _other_variant(name: str, variant: str, before: str, now: str) -> Incomparable:
     return Incomparable(
         f"sweep '{name}': expected the settings that variant '{variant}' has in earlier trials,"
-        f" {before}; received {now}. Give it another name, or {_NEW_GENERATION}"
+        f" {before}; received {now}. Give it another name, or {_new_generation()}"
     )
 
 
 def _two_configs(block: int, before: str, now: str) -> Incomparable:
     return Incomparable(
         f"block {block}: expected one config for all of its trials, received {before} and {now},"
-        " run from two homes with separate journals. Run it with --fresh for a new generation;"
+        f" run from two homes with separate journals. To have comparable ones, {_new_generation()};"
         " these trials are kept"
     )
 

@@ -34,11 +34,11 @@ class CopiedProject:
         replaced = [new_line if kept == line else kept for kept in lines]
         path.write_text("\n".join(replaced), encoding="utf-8")
 
-    def observe(self, module: str) -> Any:
+    def observe(self, module: str, *arguments: str) -> Any:
         """Return the JSON that a module of the tests prints when it uses the copied packages."""
         search_path = os.pathsep.join(map(os.fspath, (self.folder, ROOT)))
         environ = {**os.environ, "PYTHONPATH": search_path}
-        done = python("-m", module, cwd=self.folder, environ=environ).expect()
+        done = python("-m", module, *arguments, cwd=self.folder, environ=environ).expect()
         return json.loads(done.out)
 
 

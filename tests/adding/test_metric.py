@@ -1,18 +1,21 @@
 """A metric is one entry and the line that computes it; a column of the trial table is one entry."""
 
+import re
 from pathlib import Path
+from textwrap import indent
 
-from tests.adding.copied_project import copy_project
+import pytest
 
-METRICS = """\
-    Metric(
-        name="grad_norm",
-        description="Norm of the gradient in the last step.",
-        label="gradient norm",
-        better="less",
-        workload=TRAINING,
-        reported_in=("measures",),
-    ),
+from tests.adding.copied_project import CopiedProject, copy_project
+from tests.documents import ROOT
+from workloads.eligibility import is_installed
+
+PAGE = (ROOT / "docs" / "adding" / "metric.md").read_text(encoding="utf-8")
+GRAD_NORM, FUNCTION, LAST_LINE, *_ = re.findall(
+    r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE
+)
+
+STEPS_ENTRY = """\
     Metric(
         name="steps_per_s",
         description="Training steps per second.",
@@ -41,14 +44,13 @@ COLUMN = """\
 
 def test_a_metric_is_one_entry_and_the_line_that_computes_it(tmp_path: Path) -> None:
     project = copy_project(tmp_path)
-    registry = "METRICS: tuple[Metric, ...] = ("
-    project.insert_after("workloads/metrics.py", registry, METRICS)
+    add_metrics(project)
     derived = "DERIVED: Mapping[str, Callable[[FinishedTrial], float | None]] = {"
     project.insert_after("orchestrator/analysis/measures.py", derived, STEPS_PER_S)
     observed = project.observe("tests.adding.observe_metric")
     assert Path(observed["place"]).is_relative_to(tmp_path)
     assert observed["objectives"] == ["grad_norm"]
-    assert observed["schema"] == "Norm of the gradient in the last step."
+    assert observed["schema"] == "Norm of the gradient of the loss after the last epoch."
     assert {*observed["pages"]} == {"mlflow.md", "workloads.md"}
     assert observed["direction"] == "minimize"
     assert {"gradient norm", "steps (1/s)"} <= {*observed["titles"]}
@@ -56,6 +58,35 @@ def test_a_metric_is_one_entry_and_the_line_that_computes_it(tmp_path: Path) -> 
     assert observed["steps_per_s"] == 250
     assert observed["rows"] == [0.25]
     assert observed["possible"] == 1
+
+
+def add_metrics(project: CopiedProject) -> None:
+    registry = "METRICS: tuple[Metric, ...] = ("
+    grad_norm = indent(GRAD_NORM.rstrip() + ",\n", "    ")
+    project.insert_after("workloads/metrics.py", registry, grad_norm + STEPS_ENTRY)
+
+
+@pytest.mark.full
+def test_a_metric_of_gradients_is_computed_on_every_backend(tmp_path: Path) -> None:
+    project = copy_project(tmp_path)
+    add_metrics(project)
+    training = "workloads/measuring/full_training.py"
+    project.insert_after(
+        training,
+        "from workloads.measuring.step_times import step_metrics",
+        "from workloads.models.gradients import gradients_of_loss\n",
+    )
+    project.insert_after(training, "_LATENCY_CALLS = 20", f"\n\n{FUNCTION}")
+    project.replace_line(training, "    return metrics | peak_memory()", f"    {LAST_LINE.strip()}")
+    implementations = ["tensorflow/portable", "tensorflow/portable+xla"]
+    implementations += [
+        name for name in ("jax/portable", "torch/fused") if is_installed(name.split("/")[0])
+    ]
+    norms = project.observe("tests.adding.observe_grad_norm", *implementations)
+    assert len(norms) == len(implementations)
+    expected = norms["tensorflow/portable"]
+    assert expected > 1e-3
+    assert norms == pytest.approx(dict.fromkeys(implementations, expected), rel=1e-3)
 
 
 def test_a_column_of_the_trial_table_is_one_entry(tmp_path: Path) -> None:

@@ -89,7 +89,12 @@ class Wrong:
 CLIMBER = {"name": "climbing:Climber", "step": 3}
 WRONG = [
     Wrong(
-        "module", {"sampler": "climbed:Climber"}, "sampler", "can be imported", "climbed", "folder"
+        "module",
+        {"sampler": "climbed:Climber"},
+        "sampler",
+        "can be imported",
+        "climbed",
+        "spec file",
     ),
     Wrong("class", {"sampler": "climbing:Climb"}, "sampler", "BaseSampler", "no such name"),
     Wrong("kind", {"sampler": "climbing:Unrelated"}, "sampler", "BaseSampler", "a class"),
@@ -163,11 +168,14 @@ def test_a_real_sweep_runs_and_resumes_with_a_foreign_sampler_and_pruner(
         assert "Traceback" not in output and f"Resume with: rnnsweep run {spec}" in output
     assert typed("run", spec).expect(0)
 
-    blocks = [one for one in joining.journal("climbing") if one["record"] == "block_suggested"]
-    units = [one["config"]["units"] for one in blocks]
+    blocks = [
+        record for record in joining.journal("climbing") if record["record"] == "block_suggested"
+    ]
+    units = [block["config"]["units"] for block in blocks]
     assert 5 <= units[0] <= 9 and units == [units[0] + STEP * block for block in range(5)]
     finished = {
-        one["trial"]["config"]["units"]: one["outcome"] for one in joining.finished("climbing")
+        finished["trial"]["config"]["units"]: finished["outcome"]
+        for finished in joining.finished("climbing")
     }
     statuses = {number: outcome["status"] for number, outcome in finished.items()}
     assert statuses == {n: "pruned" if n / 200 < 0.1 else "complete" for n in units}

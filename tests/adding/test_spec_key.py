@@ -32,6 +32,6 @@ def test_the_example_of_the_page_stops_a_sweep(tmp_path: Path) -> None:
         "trials": 3,
         "reason": "3 kWh are used (limits.budget_kwh)",
         "later": [0, "decided"],
-        "schema": "Energy of the timed epochs after which the sweep stops.",
+        "schema": "Measured energy of the timed epochs after which the sweep stops.",
         "pages": ["spec.md"],
     }

@@ -1,41 +1,40 @@
 """How much other work on the machine changes the ratio of two arms' times: its bias.
 
-One sweep of five implementations on three backends, as whole trainings and in interleaved slices.
-After so many minutes it reports what it has; the same command resumes. The largest biases are
-copied into `orchestrator/analysis/statistics/verdicts.py`, where verdicts read them.
+Five implementations on three backends train while other processes take 10 to 200 % of one core or
+of each. Whole trainings and slices that take turns are measured in parts of a minute or two, each
+in another random order of the loads. After so many minutes it reports what it has; the same command
+resumes, and with more minutes it measures more sizes and repeats. `make bias-curve` turns the
+result into the bounds that verdicts on a busy machine must exceed.
 """
 
-import contextlib
+import argparse
 import itertools
+import json
 import math
 import os
-import signal
-import subprocess
-import sys
-import threading
+import random
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import pandas as pd
 from scipy.special import stdtrit
 
-from orchestrator.analysis.statistics.verdicts import bias_kind
-from orchestrator.cli.output import quiet
-from orchestrator.core.trial import FinishedTrial
-from orchestrator.storage.home import SweepFolder, sweep_home
-from orchestrator.storage.journal import JOURNAL_FILE
+from orchestrator.analysis.statistics.bias import bias_kind
+from orchestrator.core.criteria import MeasureMode
+from orchestrator.execution.interleaved_round import InterleavedTrial
+from orchestrator.execution.job import Job, TrialLimits, TrialRun
+from orchestrator.execution.telemetry import OthersMeter
+from orchestrator.execution.trainer_pool import TrainerPool, key_of
+from orchestrator.execution.watchdog import Watchdog
+from orchestrator.storage.home import sweep_home
 from tests.benchmarks import rig
+from tests.benchmarks.other_work import OtherWork, other_work
 from tests.benchmarks.trusting import real
-from tests.building.specs import build_spec_text
-
-QUIET, SECOND = "quiet", "second sweep"
-CYCLE = (QUIET, "every core", "one core")
-ROUNDS = ((*CYCLE, *CYCLE, SECOND), (SECOND, *CYCLE, *CYCLE))
-"""The other work by block and repeat, so that the second sweep starts once."""
+from workloads import protocol
 
 ARMS = (
     "tensorflow/portable",
@@ -44,160 +43,308 @@ ARMS = (
     "torch/portable",
     real.FUSED,
 )
-CONFIGS = ({"units": 320, "epochs": 2}, {"units": 64, "epochs": 12})
-SMALL = {key: value for key, value in real.SMALL.items() if key != "epochs"}
-_POLL_S = 0.1  # a trial takes longer until its model is built and it waits at the gate
+SIZES = (320, 64)
+DOSES = (10, 25, 50, 75, 100)
+_EPOCHS = 100_000  # the training is ended by command
+_SLICE_S = 0.1
+_REST_S = 0.02  # as in an interleaved round
+_TURNS = 3  # with each load, at least
+_LIMITS = TrialLimits(trial_s=3_600, idle_s=600)
 
 
-def sweep(name: str, arms: Sequence[str], configs: Sequence[dict[str, int]], **changes: Any) -> str:
-    return build_spec_text(
-        {"hardware": ["cpu"], "settings": SMALL, **changes},
-        name=name,
-        workload="tests.benchmarks.trusting.workload:run",
-        configs=list(configs),
-        objectives={"step_ms": "minimize"},
-        implementations=list(arms),
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Other work of `dose` percent on `one core`, or on `each core`."""
+
+    where: str
+    dose: int
+
+    @property
+    def is_quiet(self) -> bool:
+        return not self.dose
+
+    def shares(self) -> dict[int, float]:
+        """Return the share of each core, in percent."""
+        cores = sorted(os.sched_getaffinity(0))
+        return dict.fromkeys(cores[:1] if self.where == "one core" else cores, self.dose)
+
+
+QUIET = Load("each core", 0)
+LOADS = (
+    *(Load(where, dose) for where in ("one core", "each core") for dose in DOSES),
+    Load("each core", 200),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What is measured without a pause: whole trainings of one arm, or slices of all of them."""
+
+    repeat: int
+    units: int
+    mode: MeasureMode
+    arms: tuple[str, ...]
+
+    def loads(self) -> list[Load]:
+        """Return all loads in random order, beginning, halfway and ending with none."""
+        draw = random.Random(str(self))
+        order = draw.sample(LOADS, len(LOADS))
+        half = len(order) // 2
+        return [QUIET, *order[:half], QUIET, *order[half:], QUIET]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """An arm's time per step under a load, and what others took of the CPUs meanwhile."""
+
+    repeat: int
+    units: int
+    mode: MeasureMode
+    arm: str
+    where: str
+    dose: int
+    step_ms: float
+    others_pct: float
+
+
+def parts(sizes: Sequence[int], repeats: int) -> Iterator[Part]:
+    """Yield the parts in their order: what is most needed first."""
+    for units, repeat in itertools.product(sizes, range(repeats)):
+        yield Part(repeat, units, "timing", ARMS)
+        for arm in ARMS:
+            yield Part(repeat, units, "full", (arm,))
+
+
+def job(part: Part, arm: str) -> Job:
+    settings = {**real.SMALL, "units": part.units, "epochs": _EPOCHS, "timed_steps": 0}
+    request = protocol.TrialRequest(
+        "image_rows", arm, settings, seed=part.repeat, measure=part.mode, slice_s=_SLICE_S
+    )
+    return Job(request, attempt=1, issued_s=time.time(), limits=_LIMITS)
+
+
+def whole_trainings(
+    part: Part, seconds: float, trainers: TrainerPool, work: OtherWork
+) -> Iterator[Measured]:
+    """Train for so many seconds with each load in turn; it changes at the end of an epoch."""
+    (arm,) = part.arms
+    run = TrialRun(job(part, arm))
+    trainer = trainers.trainer_for(run.job, key_of(run.job))
+    run.begin(trainer)
+    meter, took, loads = OthersMeter([trainer.pid]), list[float](), part.loads()
+    for event in Watchdog(trainer, _LIMITS).events():
+        run.note_event(event)
+        match event:
+            case protocol.PhaseBegan("train") if not run.epochs:
+                work.set(loads[0].shares())
+                meter.start()
+            case protocol.Epoch(seconds=epoch_s) if loads:
+                took.append(epoch_s)
+                if sum(took) < seconds:
+                    continue
+                step_ms = 1_000 * fmean(took) / (real.SMALL["samples"] / real.SMALL["batch_size"])
+                yield _measured(part, arm, loads.pop(0), step_ms, meter)
+                took.clear()
+                work.set(loads[0].shares() if loads else {})
+                meter.start()
+                if not loads:
+                    run.prune()
+    assert run.failure is None, run.failure
+
+
+def slices(
+    part: Part, seconds: float, trainers: TrainerPool, work: OtherWork
+) -> Iterator[Measured]:
+    """Run turns of a slice of each arm with each load, at least so many seconds of each arm."""
+    draw = random.Random(str(part))
+    trials = []
+    for arm in part.arms:
+        run = TrialRun(job(part, arm))
+        trial = InterleavedTrial(run, (f"{arm} [timing]", "cpu", None))
+        trial.prepare(trainers.trainer_for(run.job, trial.key))
+        trials.append(trial)
+    pids = [trial.watchdog.trainer.pid for trial in trials if trial.watchdog]
+    meter, turns = OthersMeter(pids), itertools.count()
+    for load in part.loads():
+        work.set(load.shares())
+        meter.start()
+        until_s, done = time.monotonic() + seconds * len(trials), list[int]()
+        while time.monotonic() < until_s or len(done) < _TURNS:
+            done.append(next(turns))
+            for trial in draw.sample(trials, len(trials)):
+                time.sleep(_REST_S)
+                trial.run_slice(done[-1])
+        for trial in trials:
+            step_ms = 1_000 * math.exp(fmean(trial.logs[turn] for turn in done))
+            arm = trial.trial_run.job.request.implementation
+            yield _measured(part, arm, load, step_ms, meter)
+    work.set({})
+    for trial in trials:
+        trial.finish(None)
+
+
+def _measured(part: Part, arm: str, load: Load, step_ms: float, meter: OthersMeter) -> Measured:
+    taken_s, total_s = meter.taken_s() or (math.nan, math.nan)
+    return Measured(
+        part.repeat,
+        part.units,
+        part.mode,
+        arm,
+        load.where,
+        load.dose,
+        step_ms,
+        round(100 * taken_s / total_s, 2),
     )
 
 
-def ended(home: Path, name: str) -> int:
-    path = SweepFolder(home, name).generation(1) / JOURNAL_FILE
-    return path.read_bytes().count(b'"outcome":') if path.exists() else 0
+@dataclass(frozen=True, slots=True)
+class Bias:
+    """How far a load moves the ratio of two arms, or the time of one; a factor of at least 1.
+
+    `at_most` is the upper end of its 95 % interval, `others_pct` what others took meanwhile.
+    """
+
+    name: str
+    mode: MeasureMode
+    kind: str
+    units: int
+    where: str
+    dose: int
+    others_pct: float
+    repeats: int
+    bias: float
+    at_most: float
 
 
-@contextlib.contextmanager
-def other_work(home: Path, minutes: float, show: Callable[[str], None]) -> Iterator[None]:
-    """Change the other work from round to round; interrupt the sweep when the minutes are over."""
-    over, until_s, gate = threading.Event(), time.monotonic() + 60 * minutes, home / "gate"
-    plan = [work for rounds in ROUNDS for work in rounds]
-    gate.unlink(missing_ok=True)
+def biases(measured: Sequence[Measured]) -> list[Bias]:
+    """Return the bias of each pair of arms, and of each arm alone, by each load.
 
-    def work() -> None:
-        now, processes = "", list[subprocess.Popen[bytes]]()
-        try:
-            while not over.wait(_POLL_S) and time.monotonic() < until_s:
-                place = min(ended(home, "bias") // (2 * len(ARMS)), len(plan) - 1)
-                if plan[place] != now:
-                    gate.unlink(missing_ok=True)
-                    end(processes)
-                    now, processes = plan[place], start(plan[place], home)
-                    show(f"{time.strftime('%H:%M:%S')} round {place + 1} of {len(plan)}: {now}")
-                    gate.touch()
-        except OSError as error:
-            show(f"stopped: {error}")
-        if not over.is_set():
-            os.kill(os.getpid(), signal.SIGINT)
-        end(processes)
+    There are none of a mode that was not repeated: nobody knows their intervals.
+    """
+    # The interval is from the common deviation between the repeats of one mode.
+    logs: dict[tuple[MeasureMode, int, str, Load], dict[int, list[float]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
+    shares = defaultdict[tuple[MeasureMode, int, str, Load], list[float]](list)
+    for one in measured:
+        key = one.mode, one.units, one.arm, Load(one.where, one.dose)
+        logs[key][one.repeat].append(math.log(one.step_ms))
+        shares[key].append(one.others_pct)
 
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
-
-
-def start(work: str, home: Path) -> list[subprocess.Popen[bytes]]:
-    """Start other work, and return once it is busy; OSError if the second sweep does not start."""
-    if work != SECOND:
-        cpus = sorted(os.sched_getaffinity(0))
-        processes = real.burn({QUIET: [], "one core": cpus[:1]}.get(work, cpus))
-        time.sleep(0.3)
-        return processes
-    own = home / f"second-{time.time():.0f}"
-    own.mkdir()
-    spec = sweep("second", (real.FUSED,), [{"units": 256, "epochs": n} for n in (1, 100_000)])
-    (own / "second.yaml").write_text(spec, encoding="utf-8")
-    command = [sys.executable, "-m", "orchestrator", "run", str(own / "second.yaml")]
-    environment = {**os.environ, "RNNSWEEP_HOME": str(own)}
-    process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL)
-    for _ in range(120):
-        time.sleep(1.0)
-        if ended(own, "second"):  # the endless trial has begun
-            return [process]
-    end([process])
-    raise OSError("the second sweep did not start: see bias.log")
-
-
-def end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
-    for process in processes:
-        process.terminate()
-        process.wait()
-
-
-def biases(trials: Sequence[FinishedTrial]) -> list[dict[str, Any]]:
-    """Return the bias of each pair of arms by each other work, the largest first."""
-    # `at_most` is the upper end of the 95 % interval, by the common deviation of one mode's rounds.
-    logs: dict[tuple[str, int, int], dict[str, float]] = defaultdict(dict)
-    for trial in trials:
-        if trial.status == "complete":
-            key = trial.arm.measure, trial.block, trial.repeat
-            logs[key][trial.arm.implementation] = math.log(trial.metrics["step_ms"])
-    ratios: dict[tuple[str, int, str, str, str], list[float]] = defaultdict(list)
-    for (mode, block, repeat), own in logs.items():
-        own[""] = 0.0  # the other arm of one alone
-        for one, other in itertools.combinations(sorted(own), 2):
-            ratios[mode, block, one, other, ROUNDS[block][repeat]].append(own[one] - own[other])
-    rows = []
-    for (mode, block, one, other, work), busy in ratios.items():
-        still = ratios.get((mode, block, one, other, QUIET))
-        if work != QUIET and still:
-            bias = fmean(busy) - fmean(still)
-            alike = [v for k, v in ratios.items() if k[0] == mode and bool(k[2]) == bool(one)]
-            half = _half_width(alike) * math.sqrt(1 / len(busy) + 1 / len(still))
-            kind = bias_kind([text for text in (one, other) if text], alike=bool(one))
-            row = {
-                "name": " against ".join(filter(None, (one, other) if bias > 0 else (other, one))),
-                "mode": mode,
-                "kind": kind,
-                "units": CONFIGS[block]["units"],
-                "work": work,
-                "rounds": len(busy),
-                "bias": math.exp(abs(bias)),
-                "at_most": math.exp(abs(bias) + half),
+    moved: dict[tuple[MeasureMode, int, str, str, Load], list[float]] = {}
+    for mode, units in sorted({(one.mode, one.units) for one in measured}):
+        arms = [arm for arm in ARMS if any(key[:3] == (mode, units, arm) for key in logs)]
+        shifts: dict[tuple[str, Load], dict[int, float]] = {}
+        for arm, load in itertools.product(arms, LOADS):
+            busy, still = logs[mode, units, arm, load], logs[mode, units, arm, QUIET]
+            shifts[arm, load] = {
+                repeat: fmean(busy[repeat]) - fmean(still[repeat]) for repeat in busy if still
             }
-            rows.append(row)
-    return sorted(rows, key=lambda row: -row["at_most"])
+        sides = [("", arm) for arm in arms] + list(itertools.combinations(arms, 2))
+        for (first, second), load in itertools.product(sides, LOADS):
+            of_first = shifts.get((first, load), {})
+            moved[mode, units, first, second, load] = [
+                (of_first[repeat] if first else 0.0) - shift
+                for repeat, shift in shifts[second, load].items()
+                if not first or repeat in of_first
+            ]
+
+    found = []
+    for (mode, units, first, second, load), values in moved.items():
+        alike = [v for key, v in moved.items() if key[0] == mode and bool(key[2]) == bool(first)]
+        half_width = _half_width(alike)
+        if not values or half_width is None:
+            continue
+        names = [name for name in (first, second) if name]
+        taken = [fmean(shares[mode, units, name, load]) for name in names]
+        shift = fmean(values)
+        found.append(
+            Bias(
+                name=" against ".join(names if shift > 0 else names[::-1]),
+                mode=mode,
+                kind=bias_kind(names, alike=bool(first)),
+                units=units,
+                where=load.where,
+                dose=load.dose,
+                others_pct=round(fmean(taken), 1),
+                repeats=len(values),
+                bias=math.exp(abs(shift)),
+                at_most=math.exp(abs(shift) + half_width / math.sqrt(len(values))),
+            )
+        )
+    return sorted(found, key=lambda bias: -bias.at_most)
 
 
-def _half_width(groups: Sequence[Sequence[float]]) -> float:
-    """Return the half-width of one value, from the deviation within groups; inf if unknown."""
-    freedom = sum(len(values) - 1 for values in groups)
-    squares = math.fsum((value - fmean(own)) ** 2 for own in groups for value in own)
-    return stdtrit(freedom, 0.975) * math.sqrt(squares / freedom) if freedom else math.inf
+def _half_width(groups: Sequence[Sequence[float]]) -> float | None:
+    """Return the half-width of one value, from the deviation within groups; None if unknown."""
+    freedom = sum(len(values) - 1 for values in groups if values)
+    if not freedom:
+        return None
+    squares = math.fsum((value - fmean(own)) ** 2 for own in groups if own for value in own)
+    return float(stdtrit(freedom, 0.975)) * math.sqrt(squares / freedom)
+
+
+def measure(asked: argparse.Namespace, path: Path, show: Callable[[str], None]) -> list[Measured]:
+    """Measure the missing parts until the minutes are over; return all that is in the file."""
+    until_s = time.monotonic() + 60 * asked.minutes
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    kept = [[Measured(**one) for one in json.loads(line)] for line in lines]
+    done = {(own[0].repeat, own[0].units, own[0].mode, own[0].arm) for own in kept}
+    wanted = list(parts(asked.sizes, asked.repeats))
+    trainers = TrainerPool()
+    try:
+        with other_work(path.parent) as work:
+            for number, part in enumerate(wanted, 1):
+                if (part.repeat, part.units, part.mode, part.arms[0]) in done:
+                    continue
+                if time.monotonic() > until_s:
+                    show(f"{len(wanted) - number + 1} of {len(wanted)} parts are left")
+                    break
+                show(f"part {number} of {len(wanted)}: {part}")
+                run = whole_trainings if part.mode == "full" else slices
+                kept.append(list(run(part, asked.seconds, trainers, work)))
+                with path.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps([asdict(one) for one in kept[-1]]) + "\n")
+    finally:
+        trainers.close()
+    return [one for own in kept for one in own]
 
 
 def main() -> None:
     parser = rig.arguments(__doc__)
-    parser.add_argument("--minutes", type=float, default=11.5, help="stop after so long")
+    parser.add_argument("--minutes", type=float, default=18, help="start no part after so long")
+    parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="LSTM units")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of each arm with each load")
     asked, home = parser.parse_args(), sweep_home()
     home.mkdir(parents=True, exist_ok=True)
-    environment = rig.environment("ray", "keras", "tensorflow", "jax", "torch")
-    changes: dict[str, Any] = {"measure": {"slices": [8, 8]}, "repeats": len(ROUNDS[0])}
-    changes["hardware"] = ["cpu", {"class": "cpu", "measure": "timing"}]
-    changes["settings"] = {**SMALL, "timed_steps": 0, "gate": str(home / "gate")}
-    spec = sweep("bias", ARMS, CONFIGS, **changes)
-    with quiet(home / "bias.log") as console, other_work(home, asked.minutes, console.print):
-        trials = rig.run(spec, home)[0].record.trials
-    report(trials, environment, asked.output)
+    environment = rig.environment("keras", "tensorflow", "jax", "torch")
+    measured = measure(asked, home / "benchmark-bias.jsonl", lambda text: print(text, flush=True))
+    report(measured, environment, asked.output)
 
 
-def report(
-    trials: Sequence[FinishedTrial], environment: dict[str, str], output: Path | None
-) -> None:
-    rows, marks = biases(trials), defaultdict[str, list[bool]](list)
-    for trial in trials:
-        marks[ROUNDS[trial.block][trial.repeat]].append(bool(trial.disturbance))
-    kinds = pd.DataFrame(rows).groupby(["mode", "kind"])
-    largest = {" ".join(kind): own["at_most"].iloc[0] for kind, own in kinds}
+def report(measured: Sequence[Measured], environment: dict[str, str], output: Path | None) -> None:
+    found = biases(measured)
+    if not found:
+        print("No part was repeated yet, so that no interval is known: run the command again")
+        return
+    frame = pd.DataFrame([asdict(bias) for bias in found])
+    table = frame.pivot_table("at_most", ["mode", "kind", "where"], "dose", "max")
+    took = frame[frame["kind"].str.startswith("alone")].pivot_table(
+        "others_pct", ["mode", "where"], "dose"
+    )
     lines = [
-        "Bias of a ratio of times by other work: a factor, and the upper end of its 95 % interval",
-        *(f"marked as disturbed: {sum(own)} of {len(own)}, {work}" for work, own in marks.items()),
-        *(f"largest, {kind}: {factor:.2f}" for kind, factor in largest.items()),
-        kinds.head(5).sort_values(["mode", "kind"]).to_string(index=False, float_format="%.2f"),
+        "Bias of a ratio of times by other work: the largest upper ends of 95 % intervals",
+        "by the share of a core that other processes ask for, in percent:",
+        table.to_string(float_format="%.2f"),
+        "what they took of the CPUs beside a trainer, in percent:",
+        took.to_string(float_format="%.0f"),
+        "the largest:",
+        frame.groupby(["mode", "kind"]).head(3).to_string(index=False, float_format="%.2f"),
     ]
-    rig.publish(output, "bias", environment, lines, largest=largest, biases=rows)
+    rows = [asdict(bias) for bias in found]
+    raw = [asdict(one) for one in measured]
+    rig.publish(output, "bias", environment, lines, biases=rows, measured=raw)
 
 
 if __name__ == "__main__":

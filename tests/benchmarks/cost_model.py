@@ -42,7 +42,7 @@ _COLUMNS = {
     "medians": ".1%",
     "ridge": "d",
 }
-"""Errors on hidden configs; `medians` is that of each arm's median, `ridge` a number of splits."""
+"""Errors on hidden configs; `medians`: of each arm's median; `ridge`: a number of splits."""
 
 
 def judge(target: str, splits: Sequence[Split]) -> dict[str, Any]:
@@ -51,13 +51,13 @@ def judge(target: str, splits: Sequence[Split]) -> dict[str, Any]:
     for shown, hidden in splits:
         model = fit(shown, target)
         ridge += model.method == "ridge"
-        expected = model.predict([(one.params, one.arm) for one in hidden])
-        for one, expectation in zip(hidden, expected, strict=True):
+        expected = model.predict([(observation.params, observation.arm) for observation in hidden])
+        for observation, expectation in zip(hidden, expected, strict=True):
             if expectation.value is None or expectation.low is None or expectation.high is None:
                 refused += 1
                 continue
-            took = one.took[target]
-            own = [other.took[target] for other in shown if other.arm == one.arm]
+            took = observation.took[target]
+            own = [other.took[target] for other in shown if other.arm == observation.arm]
             errors.append(abs(expectation.value / took - 1))
             medians.append(abs(float(np.median(own)) / took - 1))
             inside.append(expectation.low <= took <= expectation.high)
@@ -75,7 +75,7 @@ def judge(target: str, splits: Sequence[Split]) -> dict[str, Any]:
 
 
 def hide_thirds(observations: Sequence[MeasuredTrial], target: str, splits: int) -> list[Split]:
-    measured = [one for one in observations if target in one.took]
+    measured = [observation for observation in observations if target in observation.took]
     groups = config_groups(measured)
     if len(set(groups)) < _ENOUGH:
         return []

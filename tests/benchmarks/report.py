@@ -1,7 +1,7 @@
 """Time and memory of reports and queries of many trials, compared with a search for the same runs.
 
 The store is written by SQL, with the content that the recorder gives its runs: trials are as large
-as those of quickstart.yaml. Then `rnnsweep report` (text, page, text without the table of trials),
+as in quickstart.yaml. Then `rnnsweep report` (text, page, text without the table of trials),
 `rnnsweep query` and, for up to 10,000 trials, `mlflow.search_runs` run in turns, each as a process.
 
 Targets on two cores, else the exit code is 1: 10,000 trials as text within 5 s, as a page within
@@ -159,8 +159,8 @@ def _record(home: Path, blocks: int) -> None:
     with closing(sqlite3.connect(home / "mlflow.db")) as database:
         query = "SELECT artifact_uri FROM runs WHERE run_uuid = ?"
         (folder,) = database.execute(query, [parent.run_id]).fetchone()
-        for number, one in enumerate(_finished(blocks)):
-            trials.append(replace(one, run_id=f"{number:032x}"))
+        for number, finished in enumerate(_finished(blocks)):
+            trials.append(replace(finished, run_id=f"{number:032x}"))
             place = folder.replace(parent.run_id, trials[-1].run_id)
             of_run = place, "active", parent.experiment_id, "root"
             _insert(database, trials[-1], parent.run_id, of_run)

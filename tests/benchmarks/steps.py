@@ -72,7 +72,10 @@ def main() -> None:
             "device": options.device,
             "settings": question.settings,
             "pairs": rows,
-            "rounds": {name: [asdict(one) for one in own] for name, own in answers.items()},
+            "rounds": {
+                name: [asdict(answer) for answer in answers_of_name]
+                for name, answers_of_name in answers.items()
+            },
         }
         lines = [
             f"A training step, compared with plain scripts: medians of {options.rounds} rounds",
@@ -95,7 +98,7 @@ def _row(pair: Pair, answers: Sequence[Asked]) -> dict[str, Any]:
         "low": ratio.low if ratio and ratio.high < math.inf else None,
         "high": ratio.high if ratio and ratio.high < math.inf else None,
         "at_most": pair.at_most,
-        "verdict": _verdict(ratio, pair.at_most),
+        "verdict": verdict(ratio, pair.at_most),
         **{
             f"{edge.__name__}_{name}": edge(metrics[name] for metrics in sides)
             for name in ("loss", "val_loss")
@@ -104,7 +107,7 @@ def _row(pair: Pair, answers: Sequence[Asked]) -> dict[str, Any]:
     }
 
 
-def _verdict(ratio: Estimate | None, at_most: float) -> str:
+def verdict(ratio: Estimate | None, at_most: float) -> str:
     if ratio is None or ratio.low <= at_most < ratio.high:
         return "inconclusive"
     return "reached" if ratio.high <= at_most else "missed"

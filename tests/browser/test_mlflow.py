@@ -75,10 +75,20 @@ def test_the_charts_have_a_dot_per_trial(served: str, page: Page) -> None:
     page.goto(f"{served}&compareRunsMode=CHART")
     expect(page.get_by_text("Sizes: a dot per trial")).to_be_visible()
     expect(page.get_by_text("Model training")).to_be_visible()
-    for place in (0, -1):  # of sizes, and of what the arms differ in
+    expect(page.get_by_text("Time against what was learned: a dot per trial")).to_be_visible()
+    for place in (1, -1):  # of sizes, and of what the arms differ in
         chart = page.locator(".js-plotly-plot:has(.scatterlayer)").nth(place)
         chart.scroll_into_view_if_needed()
         expect(chart.locator(".scatterlayer .point")).to_have_count(8)
+
+
+def test_a_click_in_the_list_of_experiments_finds_the_trials(served: str, page: Page) -> None:
+    page.goto(served.partition("experiments/")[0] + "experiments")
+    page.get_by_role("link", name="quickstart").first.click()
+    page.get_by_role("button", name="Got it").click()  # MLflow's advice on traces covers the page
+    with page.expect_popup() as opened:
+        page.get_by_role("link", name="Trials", exact=True).first.click()
+    expect(opened.value.get_by_text(f"Group: {PORTABLE}", exact=True)).to_be_visible()
 
 
 def test_the_sweeps_run_has_its_report(served: str, home: Home, page: Page) -> None:

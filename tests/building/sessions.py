@@ -1,7 +1,7 @@
 """A session on invented nodes: from the plan to the journal, without Ray and without a store."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -9,11 +9,13 @@ from unittest import mock
 
 from orchestrator.cluster.membership import Membership, NodeRequest
 from orchestrator.core.trial import FinishedTrial
+from orchestrator.execution.gpu_presence import GpuQuestion
 from orchestrator.hardware import Node, classify
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.objectives import open_limit
-from orchestrator.planning.plan import make_plan
+from orchestrator.planning.plan import UnusableGpu, make_plan
 from orchestrator.scheduling.dispatcher import Dispatcher
+from orchestrator.scheduling.gpu_answers import GpuAnswers
 from orchestrator.scheduling.lane_queue import Assignment
 from orchestrator.scheduling.recovery import Recovery
 from orchestrator.scheduling.remaining import RemainingWork, remaining_work
@@ -81,13 +83,22 @@ class SampleSession:
         self.asked: list[Sequence[NodeRequest]] = []
         self.now_s = 0.0
         self.present = Present(nodes)
+        self.gpu_answers: dict[str, Callable[[], list[UnusableGpu]]] = {}
+        self.gpu_questions: list[GpuQuestion] = []
         self.recovery = Recovery(
             self.session,
             cast(Membership, self.present),
             wait_s=100.0,
+            gpus=GpuAnswers(self.spec, self._ask_gpus),
             ask_for=self.asked.append,
             clock=lambda: self.now_s,
         )
+
+    def _ask_gpus(self, questions: list[GpuQuestion]) -> list[UnusableGpu]:
+        """Return what the nodes of `gpu_answers` say; nothing for the others."""
+        self.gpu_questions += questions
+        answers = [self.gpu_answers.get(node_id) for node_id in {q.node_id for q in questions}]
+        return [gpu for answer in answers if answer for gpu in answer()]
 
     def work(self) -> RemainingWork:
         return remaining_work(

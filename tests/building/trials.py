@@ -78,6 +78,16 @@ def build_trial(block: int, arm: Arm = PORTABLE, repeat: int = 0, **changes: Any
     return change_trial(FinishedTrial(trial, outcome, f"run-{name}"), **given)
 
 
+def build_fingerprint(factor: float) -> FingerprintRecord:
+    """Return the fingerprint of a model whose outputs and gradients are `factor` times as large."""
+    return FingerprintRecord(
+        outputs=(factor * 3.0, factor * -4.0),
+        output_rms=factor * 2.0,
+        gradient_norms=(factor * 10.0,),
+        gradient_projections=(factor * 5.0,),
+    )
+
+
 def build_full_trial(
     block: int = 0, arm: Arm = PORTABLE, repeat: int = 0, epochs: int = 3, **changes: Any
 ) -> FinishedTrial:

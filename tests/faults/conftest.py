@@ -17,9 +17,21 @@ from tests.integration.sweeping import free_port, listens
 from tests.orchestrator.cli.conftest import home, run
 from tests.orchestrator.conftest import trainers
 from tests.orchestrator.storage.tracking.recording import record
+from tests.ordinary_user import ordinary_user, other_user, own_folder
 from tests.profiles import IN_CI
 
-__all__ = ["address", "faults", "home", "joining", "ray_token", "run", "trainers"]
+__all__ = [
+    "address",
+    "faults",
+    "home",
+    "joining",
+    "ordinary_user",
+    "other_user",
+    "own_folder",
+    "ray_token",
+    "run",
+    "trainers",
+]
 
 SCALE = float(os.environ.get("RNNSWEEP_FAULT_SCALE", "1"))
 """How many times the usual number of faults: `make soak` sets it."""

@@ -110,7 +110,7 @@ VALUES = HostileWords(
         "bench",
         "workloads",
         "workloads image_rows --set",
-        "parity --set",
+        "parity --save weights --set",
         "submit mine.yaml --home",
         "hardware --format",
     ],
@@ -125,7 +125,16 @@ OUTPUTS = HostileWords(
 )
 HOSTILE_WORDS = (NAMES, ADDRESSES, VALUES, CONDITIONS, OUTPUTS)
 
-HOMES = ["file", "loop", "~nosuchuser/x", LONG, "/proc/1/root/x", "\udcff", "/dev/null"]
+HOMES = [
+    "file",
+    "loop",
+    "~nosuchuser/x",
+    LONG,
+    "/proc/1/root/x",
+    "\udcff",
+    "/dev/null",
+    "/dev/null/x",
+]
 """Homes; the test makes a file `file` and a link `loop` to itself."""
 
 SPEC_VALUES = [
@@ -176,11 +185,13 @@ TAGS = [
 """Values of tags of runs."""
 
 _OWNER = '{"host":"h","pid":1,"started_s":1.0,"machine":"m"}'
+_LEASE = '"version":3,"written_by":{"version":"9","commit":""},"content":{"owner":'
 LEASES = [
     "{",
-    '{"version":2,"content":{"owner":null,"until_s":NaN}}',
-    f'{{"version":2,"content":{{"owner":{_OWNER},"until_s":Infinity}}}}',
-    f'{{"version":2,"content":{{"owner":{_OWNER},"until_s":1e18}}}}',
+    f'{{{_LEASE}null,"until_s":NaN}}}}',
+    f'{{{_LEASE}{_OWNER},"until_s":Infinity}}}}',
+    f'{{{_LEASE}{_OWNER},"until_s":1e18}}}}',
+    '{"version":99,"written_by":"\\u001b[31m","content":[]}',
 ]
 """Values of the tag of a sweep's run that says which driver has it."""
 

@@ -382,6 +382,20 @@ HOSTILE_WORKLOADS = [
         ends="complete",
     ),
     HostileWorkload(
+        does="returns 100,000 metrics",
+        code='metrics = {f"m{i}": 1.0 for i in range(100_000)}',
+        ends="error",
+        message="expected at most 5,000 names in a trial; received 100,000",
+    ),
+    HostileWorkload(
+        does="reports other metrics in each epoch",
+        code="""
+            for i in range(100): trial.epoch(i, 0.1, **{f"m{i}.{j}": 1.0 for j in range(100)})
+        """,
+        ends="error",
+        message="expected at most 5,000 names in a trial; received 5,100",
+    ),
+    HostileWorkload(
         does="has a name of 100 KB", code='metrics = {"a" * 10**5: 1.0}', ends="complete"
     ),
     HostileWorkload(

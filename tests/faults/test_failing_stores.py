@@ -51,7 +51,9 @@ def test_a_server_whose_answers_get_lost_has_each_trial_once(
         assert remaining < most
         opened.close("complete", {})
     read = read_stored_sweep(server[0], IDENTITY.name)
-    assert [(one.key, one.metrics) for one in read.trials] == [(t.key, t.metrics) for t in TRIALS]
+    assert [(trial.key, trial.metrics) for trial in read.trials] == [
+        (t.key, t.metrics) for t in TRIALS
+    ]
     tracker = open_tracker(server[0])
     (sweep_run,) = tracker.sweep_runs(IDENTITY.name)
     runs = list(tracker.trial_runs(sweep_run))

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands import Command
 from tests.faults.conftest import Faults
 from tests.faults.hostile_inputs import HOMES, HOSTILE_WORDS
+from tests.integration.sweeping import COMMAND, new_home
 from tests.orchestrator.cli.typed_commands import Run
 
 COMMANDS = [
@@ -43,3 +45,13 @@ def test_hostile_homes(
     monkeypatch.setitem(os.environ, "RNNSWEEP_HOME", name)
     for command in ("report", "list", "status", "run mine.yaml", "plan mine.yaml", "ui", "stop a"):
         expect_clean(run, command.split())
+
+
+@pytest.mark.full
+@pytest.mark.timeout(150)
+def test_a_run_with_too_little_address_space_ends_with_a_clear_error(tmp_path: Path) -> None:
+    home = new_home(tmp_path)
+    limited = ["bash", "-c", 'ulimit -v 2000000; exec "$@"', "bash"]
+    words = [*limited, COMMAND, "run", home.spec("limited")]
+    Command(words, home.environ()).done(120).refused("(ulimit -v)", "at least 3,072 MiB")
+    home.expect_nothing_running()

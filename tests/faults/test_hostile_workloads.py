@@ -40,7 +40,7 @@ def test_hostile_workloads(trainers: TrainerPool, tmp_path: Path, group: int) ->
         ended.append(FinishedTrial(build_full_trial(number).trial, stored))
     trainers.close()
     processes = psutil.process_iter(["cmdline"])
-    assert not [one.pid for one in processes if "3598.5" in (one.info["cmdline"] or ())]
+    assert not [process.pid for process in processes if "3598.5" in (process.info["cmdline"] or ())]
 
     home = build_home(tmp_path)
     with writer(home) as opened:

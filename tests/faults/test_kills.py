@@ -8,13 +8,14 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from orchestrator.storage.tracking.mlflow.names import mlflow_tag
-from orchestrator.storage.tracking.records import BEAT_S, LEASE, LEASE_TAG
-from tests.commands import wait_for
+from orchestrator.storage.tracking.records import LEASE, LEASE_TAG, RENEWAL_S
+from tests.commands import Command, wait_for
 from tests.faults.conftest import Faults
 from tests.integration.sweeping import Home, Json, new_home
 
@@ -88,6 +89,107 @@ def test_a_sweep_killed_at_any_moment_has_every_trial_once(joining: Home, faults
     assert without_curves(joining) == finished
 
 
+KINDS: dict[str, dict[str, Any]] = {
+    "trainings": {"settings": {"sleep_s": 0.3}, "sampler": "tpe"},
+    "fresh trainers": {"settings": {"sleep_s": 0.1}, "trainer": "fresh"},
+    "slices": {
+        "workload": "tests.workloads.examples.slicing:steady",
+        "settings": {"step_s": 0.01},
+        "objectives": None,
+        "implementations": ["none/a", "none/b"],
+        "measure": {"mode": "timing", "slices": [6, 6], "slice_s": 0.05},
+    },
+    "own models": {
+        "workload": None,
+        "model": "tests.integration.own_model:build",
+        "data": "tests.integration.own_model:load",
+        "settings": {"epochs": 2, "batch_size": 8},
+        "objectives": {"val_loss": "minimize"},
+        "implementations": ["tensorflow/portable", "tensorflow/auto"],
+    },
+}
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("kind", KINDS)
+def test_killed_trainers_and_workers_leave_every_trial_once(
+    joining: Home, faults: Faults, kind: str
+) -> None:
+    draw, kills = faults(2, 4)
+    limits = {"attempts": 100, "failures": None}
+    spec = joining.spec(NAME, **{"configs": 6, **KINDS[kind], "limits": limits})
+    killed, configs, victim = list[str](), 6, ""
+    while len(killed) < kills:
+        words = ("run", spec, "--retry-failed", "--set", f"search.configs={configs}")
+        with joining.running(*words) as command:
+            while command.running and len(killed) < kills:
+                time.sleep(draw.uniform(0.1, 2.0))
+                if found := victims(joining, command, victim := draw.choice(FAMILY)):
+                    with contextlib.suppress(psutil.Error):
+                        draw.choice(found).kill()
+                        killed.append(victim)
+            command.kill()
+            command.wait()
+        joining.expect_nothing_running()
+        configs += 2
+    code = 1
+    for _ in range(3):  # a trainer that was killed is a failed trial, to be tried again
+        done = joining.run(*words)
+        code = done.code
+        if code == 0:
+            break
+    assert code == 0, (killed, done)
+    joining.expect_exactly_once(NAME, 2 * (configs - 2), retried=True)
+    outcomes = {record["trial"]["key"]: record["outcome"] for record in joining.finished(NAME)}
+    assert {outcome["status"] for outcome in outcomes.values()} == {"complete"}, killed
+    wait_for(lambda: not trainers_at(str(joining.address)), 30, lambda: killed)
+
+
+FAMILY = ("driver", "recorder", "worker", "reaper", "trainer", "trainer", "trainer")
+"""What is killed; a trainer more often, because it is what users' code can end."""
+
+
+def victims(home: Home, command: Command, kind: str) -> list[psutil.Process]:
+    """Return the processes of a kind that run for a sweep."""
+    if kind == "driver":
+        return [psutil.Process(command.pid)] if command.running else []
+    if kind == "recorder":
+        words = "orchestrator.storage.tracking"
+        return [process for process in home.processes() if words in command_of(process)]
+    if kind == "worker":
+        at_work = trainers_at(str(home.address))
+        return [
+            worker
+            for worker in workers(str(home.address))
+            if any(trainer in at_work for trainer in children_of(worker))
+        ]
+    processes = trainers_at(str(home.address))
+    are_reapers = {parent.pid for parent in processes if children_of(parent)}
+    return [process for process in processes if (process.pid in are_reapers) == (kind == "reaper")]
+
+
+def trainers_at(address: str) -> list[psutil.Process]:
+    """Return the trainers of a cluster on this machine, and their reapers."""
+    return [
+        process
+        for worker in workers(address)
+        for process in children_of(worker)
+        if "-m workloads" in command_of(process)
+    ]
+
+
+def children_of(process: psutil.Process) -> list[psutil.Process]:
+    with contextlib.suppress(psutil.Error):
+        return process.children(recursive=True)
+    return []
+
+
+def command_of(process: psutil.Process) -> str:
+    with contextlib.suppress(psutil.Error):
+        return " ".join(process.cmdline())
+    return ""
+
+
 def workers(address: str) -> list[psutil.Process]:
     """Return the worker processes of a Ray cluster on this machine."""
     raylets = [
@@ -122,7 +224,7 @@ def test_a_suspended_driver_leaves_its_sweep_to_another_one(
         lapsed = replace(LEASE.load(parent.data.tags[mlflow_tag(LEASE_TAG)], ""), until_s=1.0)
         joining.client().set_tag(parent.info.run_id, mlflow_tag(LEASE_TAG), LEASE.dump(lapsed))
         other.run("run", spec, MLFLOW_TRACKING_URI=store).expect(0)
-        time.sleep(max(0.0, BEAT_S + 1 - (time.monotonic() - suspended_s)))
+        time.sleep(max(0.0, RENEWAL_S + 1 - (time.monotonic() - suspended_s)))
         driver.resume()
         done = command.done(60).expect(3)
     assert f"pid {command.pid}" not in done.err and "expected no other driver" in done.err

@@ -1,19 +1,29 @@
 """Check a GPU: kernels, numbers, memory, power and speed, into a JSON file.
 
-The exit code is 0 only if a kernel was proven on the GPU and nothing failed. A second run with the
-same file continues it: checks that a backend has passed are not repeated, except those of `--only`.
+A second run with the same file continues it. A check that a backend has passed is repeated only if
+`--only` names it, or if packages, driver or code have changed.
+
+exit codes:
+  0  every chosen check is done, a kernel was proven on the GPU, and everything is as expected
+  1  something failed, or there is no GPU
+  2  a wrong argument
+  3  incomplete: a chosen check is not done; the same command continues
+  4  everything works, and a figure is not as docs/gpu.md expects
 """
 
 import argparse
 import math
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from orchestrator.hardware import probe
-from tests.gpu.checks import CHECKS, run_checks
+from tests.gpu.checks import CHECKS, PRESENCE_CHECK, run_checks
+from tests.gpu.conclusion import ExitCode, conclude
+from tests.gpu.conditions import conditions_of
 from tests.gpu.lab import Lab
-from tests.gpu.outcomes import Record
+from tests.gpu.outcomes import OtherHardware, Record, as_text
 from tests.gpu.sizes import SIZES
 from workloads.backends.registry import backends
 
@@ -23,35 +33,43 @@ _NEEDED = (
 )
 
 
-def main() -> int:
+def main(words: Sequence[str] | None = None) -> int:
+    """Run the command with these words, or with sys.argv; return the exit code."""
     parser, node = _parser(), probe()
-    options = parser.parse_args()
-    if {"tensorflow", "torch"} <= set(options.backends):
-        parser.error("expected torch and jax (CUDA 13), or tensorflow and jax (CUDA 12)")
+    options = parser.parse_args(words)
     gpus = [gpu.name for gpu in node.gpus]
-    reason = node.no_gpus.reason if node.no_gpus else "; ".join(node.gpu_faults)
-    seen = reason or f"{node.gpu_terms.library} shows no GPU to this process"
-    lacking = "" if gpus else f"needs {_NEEDED}; here {seen}"
-    if options.expect_gpu:
-        print(lacking or ", ".join(gpus), file=sys.stderr)
-        return 1 if lacking else 0
     # The hardware and sizes of this run, without host names.
-    conditions = {"device": "gpu", "sizes": options.sizes, "gpus": gpus}
-    own = ("cpu_model", "cpus", "memory_mib", "driver", "system")
-    record = Record(options.output, conditions, {name: getattr(node, name) for name in own})
-    repeated = {f"{name} {backend}" for name in options.only or () for backend in options.backends}
-    record.done = [check for check in record.done if check not in repeated]
+    hardware = {"device": "gpu", "sizes": options.sizes, "gpus": gpus}
+    try:
+        record = Record(options.output, hardware)
+    except OtherHardware as error:
+        parser.error(f"--output: {error}")
+    chosen = [check for name, check in CHECKS.items() if name in (options.only or CHECKS)]
+    for backend in options.backends:
+        changed = record.use_conditions(backend, conditions_of(backend, node.driver))
+        for name, versions in changed.items():
+            print(f"{backend}: {name} was {versions}: its checks run again", file=sys.stderr)
+        for check in chosen if options.only else ():
+            record.repeat(check.name, backend)
     reported = [float(gpu.compute_capability) for gpu in node.gpus if gpu.compute_capability]
     limits = {
         "capability": min(reported, default=None),
         "until_s": time.monotonic() + options.limit_s * len(options.backends),
     }
     with Lab("gpu", SIZES[options.sizes], options.backends, **limits) as lab:
-        chosen = [check for name, check in CHECKS.items() if name in (options.only or CHECKS)]
-        run_checks(chosen, lab, record, gpus)
-    print(record.as_text())
-    print(record.failure or "all in order", lacking, file=sys.stderr)
-    return 1 if record.failure else 0
+        present = run_checks(chosen, lab, record, gpus)
+    conclusion = conclude(record, chosen, present)
+    names = [PRESENCE_CHECK, *(check.name for check in chosen)]
+    print(as_text(record.counted(options.backends, names)))
+    print(conclusion.text, file=sys.stderr)
+    if not gpus:
+        reason = node.no_gpus.reason if node.no_gpus else "; ".join(node.gpu_faults)
+        seen = reason or f"{node.gpu_terms.library} shows no GPU to this process"
+        print(f"needs {_NEEDED}; here {seen}", file=sys.stderr)
+        return ExitCode.FAILED
+    if options.output:
+        print(f"copy {options.output} away: git ignores its folder", file=sys.stderr)
+    return conclusion.code
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -61,12 +79,11 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    names = ["presence", *CHECKS]
+    names = [PRESENCE_CHECK, *CHECKS]
     add("--output", type=Path, metavar="FILE", help="write the outcomes to FILE")
     add("--only", nargs="+", choices=names, metavar="NAME", help=", ".join(names))
     add("--backends", nargs="+", choices=tuple(backends()), default=["torch", "jax"])
     add("--sizes", choices=tuple(SIZES), default="usual")
-    add("--expect-gpu", action="store_true", help="check only that NVML shows one")
     add("--limit-s", type=float, default=math.inf, help="start no check after so long per backend")
     return parser
 

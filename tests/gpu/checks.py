@@ -5,54 +5,81 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 from tests.gpu import proofs
+from tests.gpu.expectations import expect
 from tests.gpu.lab import Lab, NoTimeLeft
 from tests.gpu.outcomes import Outcome, Record, judged
 from workloads.backends.registry import backends
 from workloads.eligibility import is_installed
 
-Check = Callable[[Lab, str], Iterator[Outcome]]
-"""A function of a lab and a backend; its name is the name in `--only`."""
+PRESENCE_CHECK = "presence"
 
-TIMED = (
-    proofs.memory,
-    proofs.telemetry,
-    proofs.clocks,
-    proofs.roofline,
-    proofs.predict,
-    proofs.speed,
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check of a backend."""
+
+    run: Callable[[Lab, str], Iterator[Outcome]]
+    runs_alone: bool = False
+    """It measures times or memory; the other checks run for all backends at once."""
+
+    proves_kernel: bool = True
+    """Its outcomes tell which kernel ran."""
+
+    @property
+    def name(self) -> str:
+        """The name in `--only`."""
+        return self.run.__name__
+
+
+_CHECKS = (
+    Check(proofs.refusals, proves_kernel=False),
+    Check(proofs.evidence),
+    Check(proofs.fall_backs, proves_kernel=False),
+    Check(proofs.numbers),
+    Check(proofs.masks),
+    Check(proofs.precisions),
+    Check(proofs.fit),
+    Check(proofs.speed, runs_alone=True),
+    Check(proofs.memory, runs_alone=True),
+    Check(proofs.telemetry, runs_alone=True),
+    Check(proofs.clocks, runs_alone=True, proves_kernel=False),
+    Check(proofs.roofline, runs_alone=True, proves_kernel=False),
+    Check(proofs.predict, runs_alone=True),
 )
-"""These run alone; the others run for all backends at once."""
-
-_KERNELS = (proofs.refusals, proofs.evidence, proofs.fall_backs)
-_NUMBERS = (proofs.numbers, proofs.precisions, proofs.fit)
-CHECKS: dict[str, Check] = {check.__name__: check for check in (*_KERNELS, *_NUMBERS, *TIMED)}
+CHECKS = {check.name: check for check in _CHECKS}
 
 
-def run_checks(checks: Sequence[Check], lab: Lab, record: Record, gpus: Sequence[str] = ()) -> None:
-    """Run checks on the present backends; an error in one check does not stop the others."""
-    # A check that a backend has passed before is not repeated. `gpus` are those that NVML shows.
+def run_checks(
+    checks: Sequence[Check], lab: Lab, record: Record, gpus: Sequence[str] = ()
+) -> dict[str, bool]:
+    """Run checks on the present backends; return which of the lab's backends are present.
+
+    An error in one check does not stop the others. A check that a backend has passed before is not
+    repeated. `gpus` are those that NVML shows.
+    """
     with ThreadPoolExecutor(len(lab.backends), "check") as pool:
-        present = list(
-            pool.map(lambda backend: _is_present(lab, backend, record, gpus), lab.backends)
-        )
-        chosen = [backend for backend, here in zip(lab.backends, present, strict=True) if here]
+        found = pool.map(lambda backend: _is_present(lab, backend, record, gpus), lab.backends)
+        present = dict(zip(lab.backends, found, strict=True))
+        chosen = [backend for backend, here in present.items() if here]
         if gpus and len(chosen) < sum(map(is_installed, lab.backends)):
-            return  # one is blind: the reason comes first
+            return present  # one is blind: the reason comes first
         for number, check in enumerate(checks, 1):
-            todo = [one for one in chosen if f"{check.__name__} {one}" not in record.done]
-            title = f"[{number}/{len(checks)}] {check.__name__}"
+            todo = [backend for backend in chosen if not record.is_done(check.name, backend)]
+            title = f"[{number}/{len(checks)}] {check.name}"
             print(f"{title}: {', '.join(todo) or 'done before'}", file=sys.stderr, flush=True)
-            if check in TIMED:
+            if check.runs_alone:
                 for backend in todo:
                     _run(check, backend, lab, record)
             else:
                 list(pool.map(lambda backend, it=check: _run(it, backend, lab, record), todo))
+        return present
 
 
 def _run(check: Check, backend: str, lab: Lab, record: Record) -> None:
-    name, counts = check.__name__, Counter[str]()
+    name, counts = check.name, Counter[str]()
     record.begin(name, backend)
 
     def add(outcome: Outcome) -> None:
@@ -61,8 +88,11 @@ def _run(check: Check, backend: str, lab: Lab, record: Record) -> None:
         print(outcome.line, file=sys.stderr, flush=True)
 
     try:
-        for outcome in check(lab, backend):
+        for outcome in check.run(lab, backend):
             add(outcome)
+        if lab.device == "gpu":
+            for outcome in expect(name, record.counted(lab.backends, [name])):
+                add(outcome)
     except NoTimeLeft:
         reason = "the time limit was reached: the same command continues here"
         add(Outcome(name, "the rest", "skipped", backend, reason=reason))
@@ -76,20 +106,24 @@ def _run(check: Check, backend: str, lab: Lab, record: Record) -> None:
 
 
 def _is_present(lab: Lab, backend: str, record: Record, gpus: Sequence[str]) -> bool:
-    """Return whether a backend sees the device; record its versions, or why it does not."""
-    record.begin("presence", backend)
-    if not is_installed(backend):
-        reason = f"not installed: {backends()[backend].install}"
-        record.add(Outcome("presence", "", "skipped", backend, reason=reason))
+    """Return whether a backend sees the device; record it, or why it does not."""
+    record.begin(PRESENCE_CHECK, backend)
+
+    def add_skipped(reason: str | None) -> bool:
+        record.add(Outcome(PRESENCE_CHECK, "", "skipped", backend, reason=reason or ""))
         return False
-    answer = lab.ask(proofs.PRESENCE, f"{backend}/portable")
-    record.versions[backend] = {**answer.facts, **record.machine}
+
+    if not is_installed(backend):
+        return add_skipped(f"not installed: {backends()[backend].install}")
+    try:
+        answer = lab.ask(proofs.PRESENCE, f"{backend}/portable")
+    except NoTimeLeft:
+        return add_skipped("the time limit was reached: the same command continues here")
     if answer.reason and not gpus:
-        record.add(Outcome("presence", "", "skipped", backend, reason=answer.reason))
-    else:
-        blind = f"blind, while NVML shows {', '.join(gpus)}: {answer.reason}"
-        cause = blind if answer.reason else None
-        names = (backend, "devices", "cuda_build", "cudnn_build")
-        seen = {name: answer.facts[name] for name in names if name in answer.facts}
-        record.add(judged("presence", "", f"{backend}/portable", cause, seen))
+        return add_skipped(answer.reason)
+    blind = f"blind, while NVML shows {', '.join(gpus)}: {answer.reason}"
+    cause = blind if answer.reason else None
+    names = (backend, "devices", "cuda_build", "cudnn_build")
+    seen = {name: answer.facts[name] for name in names if name in answer.facts}
+    record.add(judged(PRESENCE_CHECK, "", f"{backend}/portable", cause, seen))
     return answer.reason is None

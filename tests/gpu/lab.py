@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from orchestrator.diagnostics import trainer_answers
-from orchestrator.diagnostics.trainer_answers import TrainerAnswer
+from orchestrator.execution import trainer_answers
 from orchestrator.execution.job import TrialLimits
+from orchestrator.execution.trainer_answers import TrainerAnswer
 from orchestrator.execution.trainer_process import TrainerProcess
 from tests.gpu.sizes import Sizes
 from workloads.implementations import parse_implementation

@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
+from workloads.backends.framework import Framework
+from workloads.backends.passes import Passes
 from workloads.context import Context
 from workloads.implementations import Implementation, parse_implementation
 from workloads.layer_traits import Cell
@@ -67,6 +69,7 @@ def numbers(trial: Context) -> dict[str, float]:
         import keras
 
         from workloads.models.layers import read_canonical, write_canonical
+        from workloads.models.recurrent_parts import mark_recurrent_layers
 
         model, short = (
             build(case, trial.implementation, return_sequences=every) for every in (True, False)
@@ -86,13 +89,18 @@ def numbers(trial: Context) -> dict[str, float]:
         ]
         for network in (model, short):
             write_canonical(network, stack)
+            mark_recurrent_layers(network, framework)
         outputs, last = as_array(model(inputs)), as_array(short(inputs))
         weight = keras.layers.Lambda(  # the mean is the sum of outputs * towards
             lambda outputs: keras.ops.multiply(outputs, towards * towards.size), dtype="float32"
         )
         summed = keras.Sequential([keras.Input(batch_shape=inputs.shape), model, weight])
         passes = framework.make_passes(summed, trial.implementation)
-        *by_weights, by_inputs = map(as_array, passes.forward_backward(passes.place(inputs)))
+        batch = passes.place(inputs)
+        *by_weights, by_inputs = map(as_array, passes.forward_backward(batch))
+        short_passes = framework.make_passes(short, trial.implementation)
+        short_passes.forward_backward(short_passes.place(inputs))
+        report_kernel(trial, framework, [passes, short_passes], batch)
         for variable, gradient in zip(model.trainable_variables, by_weights, strict=True):
             variable.assign(gradient)  # so that `read_canonical` can read them
         by_stack = [np.array(array) for layer in read_canonical(model) for array in layer]
@@ -101,7 +109,9 @@ def numbers(trial: Context) -> dict[str, float]:
         layers = [CanonicalLayer(*arrays[n : n + 3]) for n in range(1, len(arrays), 3)]
         return run_stack(case.stack.cell, layers, arrays[0], counts, directions)
 
-    arrays = [np.float64(array) for array in (inputs, *(array for one in stack for array in one))]
+    arrays = [
+        np.float64(array) for array in (inputs, *(array for layer in stack for array in layer))
+    ]
     gradients = [by_inputs, *by_stack]
     expected, expected_last, _ = run(arrays)
     errors = {
@@ -121,6 +131,23 @@ def numbers(trial: Context) -> dict[str, float]:
         "padding": _padding_error(outputs, last, 1 - counts),
         **{f"by_{role}": error for role, error in errors.items()},
     }
+
+
+def report_kernel(trial: Context, framework: Framework, run: list[Passes], batch: Any) -> None:
+    """Report the kernel of several passes that have run on a batch: one, if they agree."""
+    from workloads.models.recurrent_parts import recurrent_parts
+
+    asked = trial.implementation
+    proofs = [
+        framework.prove_passes(passes, batch, recurrent_parts(passes.model), asked, "train")
+        for passes in run
+    ]
+    ran = {proof.ran for proof in proofs}
+    trial.kernel(
+        asked.kernel_text,
+        proofs[0].ran if len(ran) == 1 else "mixed",
+        "; ".join(dict.fromkeys(proof.evidence for proof in proofs)),
+    )
 
 
 def _padding_error(outputs: Array, last: Array, is_padding: Array) -> float:

@@ -39,6 +39,7 @@ class Sizes:
     timed_steps: int
     power_s: float
     idle_s: Sequence[float]
+    masked_batches: int = 300  # of changing lengths
 
 
 SHAPES = [
@@ -185,5 +186,6 @@ SIZES = {
         timed_steps=2,
         power_s=6.0,
         idle_s=(0.0,),
+        masked_batches=20,
     ),
 }

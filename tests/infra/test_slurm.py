@@ -150,43 +150,88 @@ class Home:
         return any(text in call for call in self.calls())
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    programs = tmp_path / "venv/bin"
+def make_home(folder: Path) -> Home:
+    """Return a home with a virtual environment whose programs note their calls."""
+    programs = folder / "venv/bin"
     programs.mkdir(parents=True)
-    (tmp_path / "infra").symlink_to(INFRA)
+    (folder / "infra").symlink_to(INFRA)
     for script in SUBSTITUTES.iterdir():
         shutil.copy(script, programs / script.stem)
         (programs / script.stem).chmod(0o755)
     (programs / "activate").write_text(f'PATH="{programs}:$PATH"\n')
-    return Home(tmp_path)
+    return Home(folder)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return make_home(tmp_path)
+
+
+@dataclass(frozen=True, slots=True)
+class EndedSweep:
+    home: Home
+    exit_code: int
+    calls: list[str]
+
+    def call(self, text: str) -> str:
+        """Return the one call with this text."""
+        (call,) = (call for call in self.calls if text in call)
+        return call
+
+    def calls_by_node(self, text: str) -> dict[str, str]:
+        return {call.partition(":")[0]: call for call in self.calls if text in call}
+
+    @property
+    def port(self) -> str:
+        """The port of Ray's head."""
+        (port,) = re.findall(r"--port=(\d+)", self.call("--head"))
+        return str(port)
+
+
+@pytest.fixture(scope="module")
+def ended(cluster: Slurm, tmp_path_factory: pytest.TempPathFactory) -> EndedSweep:
+    """A sweep that ran to its end, with exit code 1, as its trials failed."""
+    home = make_home(tmp_path_factory.mktemp("ended"))
+    exit_code = cluster.exit_code(home.submit(cluster))
+    return EndedSweep(home, exit_code, home.calls())
 
 
 @pytest.mark.full
-def test_a_sweep_has_a_head_and_every_node_and_cleans_up(cluster: Slurm, home: Home) -> None:
-    job = home.submit(cluster)
-    assert cluster.exit_code(job) == 1, "the exit code of the sweep"
-    calls = home.calls()
-    (head,) = (call for call in calls if "--head" in call)
-    (port,) = re.findall(r"--port=(\d+)", head)
+def test_the_job_has_the_exit_code_of_the_sweep(ended: EndedSweep) -> None:
+    assert ended.exit_code == 1
+
+
+@pytest.mark.full
+def test_the_head_runs_no_trials(ended: EndedSweep) -> None:
+    head = ended.call("--head")
     assert head.startswith("head0: ")
     assert "--num-cpus=0 " in head
 
-    joined = {call.partition(":")[0]: call for call in calls if "ray start --address" in call}
+
+@pytest.mark.full
+def test_every_other_node_joins_before_the_sweep_begins(ended: EndedSweep) -> None:
+    joined = ended.calls_by_node("ray start --address")
     assert set(joined) == {"cpu1", "cpu2", "gpu1"}
     for node, call in joined.items():
-        assert f":{port} --num-cpus=2 " in call
+        assert f":{ended.port} --num-cpus=2 " in call
         assert f"(GPU {0 if node == 'gpu1' else 'none'}, auth token, TLS OK)" in call
-    (sweep,) = (call for call in calls if "rnnsweep run" in call)
-    assert sweep.startswith("head0: rnnsweep run sweep.yaml --address ")
-    assert sweep.endswith(f":{port} --yes")
-    assert max(calls.index(call) for call in joined.values()) < calls.index(sweep)
+    began = ended.calls.index(ended.call("rnnsweep run"))
+    assert max(ended.calls.index(call) for call in joined.values()) < began
 
-    stopped = {call.partition(":")[0] for call in calls if "ray stop" in call}
-    assert stopped == set(joined)
-    assert calls[-1] == "head0: the head ends"
-    assert not list(home.path.glob(".rnnsweep-*"))
-    assert (home.path / ".ray/auth_token").stat().st_mode & 0o777 == 0o600
+
+@pytest.mark.full
+def test_the_sweep_runs_on_the_head_with_its_address(ended: EndedSweep) -> None:
+    sweep = ended.call("rnnsweep run")
+    assert sweep.startswith("head0: rnnsweep run sweep.yaml --address ")
+    assert sweep.endswith(f":{ended.port} --yes")
+
+
+@pytest.mark.full
+def test_all_nodes_are_stopped_and_secrets_removed(ended: EndedSweep) -> None:
+    assert set(ended.calls_by_node("ray stop")) == {"cpu1", "cpu2", "gpu1"}
+    assert ended.calls[-1] == "head0: the head ends"
+    assert not list(ended.home.path.glob(".rnnsweep-*"))
+    assert (ended.home.path / ".ray/auth_token").stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.full

@@ -1,6 +1,7 @@
 """A workload whose arms behave as their kernel is named, such as `python/waits`."""
 
 import os
+import subprocess
 import time
 from pathlib import Path
 
@@ -9,10 +10,13 @@ from workloads.context import Context
 PASSWORD = "PLANTED-in-the-code"
 """A secret that must be recorded nowhere: see `tests/faults/test_secrets.py`."""
 
+HELPER = ("sleep", "3597.25")
+"""The command of the processes that `python/helped` starts."""
+
 
 def by_kernel(trial: Context) -> dict[str, float]:
     """Behave as the kernel is named; any other name (`python/a`) trains normally."""
-    behaviours = {"waits": _waits, "flaky": _flaky}
+    behaviours = {"waits": _waits, "flaky": _flaky, "helped": _helped}
     return behaviours.get(trial.implementation.kernel, _trains)(trial)
 
 
@@ -37,6 +41,13 @@ def _waits(trial: Context) -> dict[str, float]:
         gate.with_name("gate.waiting").touch()
         time.sleep(0.05)
     return _trains(trial)
+
+
+def _helped(trial: Context) -> dict[str, float]:
+    """Start a child and a daemon, which run for an hour, and wait for the gate."""
+    subprocess.Popen(HELPER)
+    subprocess.run(["sh", "-c", '"$@" & ', "sh", *HELPER], start_new_session=True, check=True)
+    return _waits(trial)
 
 
 def _flaky(trial: Context) -> dict[str, float]:

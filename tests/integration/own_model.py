@@ -1,4 +1,4 @@
-"""A Keras model of two inputs and two outputs, as a user writes it, for a sweep that is killed."""
+"""A Keras model of two inputs and two outputs, as a user writes it, for sweeps."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,13 +13,16 @@ def build(settings: Mapping[str, Any]) -> keras.Model:
     """Return a model of a sequence and a context, with a level (regression) and a kind (class)."""
     sequence = keras.Input((_STEPS, _FEATURES), name="sequence")
     context = keras.Input((2,), name="context")
-    hidden = keras.layers.LSTM(int(settings["units"]))(sequence)
+    hidden = sequence
+    for _ in range(int(settings.get("depth", 1)) - 1):
+        hidden = keras.layers.LSTM(int(settings["units"]), return_sequences=True)(hidden)
+    hidden = keras.layers.LSTM(int(settings["units"]))(hidden)
     joined = keras.layers.Concatenate()([hidden, context])
     level = keras.layers.Dense(1, name="level")(joined)
     kind = keras.layers.Dense(2, activation="softmax", name="kind")(joined)
     model = keras.Model([sequence, context], {"level": level, "kind": kind})
     model.compile(
-        optimizer="adam",
+        optimizer=keras.optimizers.Adam(float(settings.get("rate", 0.001))),
         loss={"level": "mse", "kind": "sparse_categorical_crossentropy"},
         metrics={"level": ["mae"], "kind": ["accuracy"]},
     )

@@ -17,6 +17,7 @@ from mlflow import MlflowClient
 from tests.building.specs import build_spec_text
 from tests.building.stores import build_home
 from tests.commands import Command, Done, wait_for
+from tests.ordinary_user import OrdinaryUser
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = Path(sys.executable).with_name("rnnsweep")
@@ -36,10 +37,14 @@ Json = dict[str, Any]
 
 
 class Home:
-    def __init__(self, path: Path, address: str | None = None) -> None:
+    def __init__(
+        self, path: Path, address: str | None = None, user: OrdinaryUser | None = None
+    ) -> None:
         self.path = path
         self.address = address
         """The Ray cluster that sweeps join; None for a Ray of their own."""
+        self.user = user
+        """The user that runs the commands; None for the one that runs the tests."""
         self.gate = path.with_name("gate")
         """The file for which waiting workloads wait."""
         self.waiting = path.with_name("gate.waiting")
@@ -76,8 +81,14 @@ class Home:
 
     def finished(self, name: str) -> list[Json]:
         journal = self.journal(name)
-        finished = [one["finished"] for one in journal if one["record"].endswith("_finished")]
-        return [trial for one in finished for trial in (one if isinstance(one, list) else [one])]
+        finished = [
+            record["finished"] for record in journal if record["record"].endswith("_finished")
+        ]
+        return [
+            trial
+            for record in finished
+            for trial in (record if isinstance(record, list) else [record])
+        ]
 
     def count(self, name: str, record: str) -> int:
         return sum(entry["record"] == record for entry in self.journal(name))
@@ -97,9 +108,11 @@ class Home:
     def artifact(self, run: Any, path: str) -> str:
         return Path(run.info.artifact_uri.removeprefix("file://"), path).read_text()
 
-    def expect_exactly_once(self, name: str, trials: int) -> None:
+    def expect_exactly_once(self, name: str, trials: int, *, retried: bool = False) -> None:
+        """Expect so many trials in journal and store, with their last outcome if `retried`."""
         finished = {record["trial"]["key"]: record["outcome"] for record in self.finished(name)}
-        assert len(self.finished(name)) == len(finished) == trials
+        assert len(finished) == trials
+        assert retried or len(self.finished(name)) == trials
         assert len(self.parents(name)) == 1
         children = self.children(name)
         assert sorted(run.data.tags["trial_key"] for run in children) == sorted(finished)
@@ -125,7 +138,10 @@ class Home:
 
     def environ(self) -> dict[str, str]:
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("MLFLOW_")}
-        return {**inherited, "RNNSWEEP_HOME": str(self.path), "COLUMNS": "120"}
+        environ = {**inherited, "RNNSWEEP_HOME": str(self.path), "COLUMNS": "120"}
+        if self.user is not None:
+            environ |= {"HOME": str(self.path), "RNNSWEEP_CACHE": str(self.path / "cache")}
+        return environ
 
     def _runs(self, name: str) -> list[Any]:
         client = self.client()
@@ -136,11 +152,16 @@ class Home:
     def _command(self, arguments: Sequence[object], changes: Mapping[str, str]) -> Command:
         joins = arguments[0] == "run" and self.address is not None
         words = [*arguments, *(("--address", self.address) if joins else ())]
-        return Command([COMMAND, *words], {**self.environ(), **changes}, ROOT)
+        before = self.user.ours if self.user is not None else ()
+        return Command([*before, COMMAND, *words], {**self.environ(), **changes}, ROOT)
 
 
-def new_home(folder: Path, address: str | None = None) -> Home:
-    return Home(build_home(folder), address)
+def new_home(folder: Path, address: str | None = None, user: OrdinaryUser | None = None) -> Home:
+    home = Home(build_home(folder), address, user)
+    if user is not None:
+        for path in (home.path, *home.path.rglob("*")):
+            os.chown(path, user.uid, -1)
+    return home
 
 
 @contextmanager

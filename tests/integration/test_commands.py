@@ -35,7 +35,7 @@ print(*sys.modules, file=sys.stderr)
 
 def test_help_specs_and_the_interface_import_nothing_heavy() -> None:
     done = python("-c", HELP, cwd=ROOT).expect()
-    assert done.out.count("Usage:") == done.out.count("Examples:") + 1 == 22
+    assert done.out.count("Usage:") == done.out.count("Examples:") + 1 == 24
     assert not HEAVY & set(done.err.split())
 
 

@@ -1,6 +1,7 @@
 """A second run: under the same name it extends the sweep; under another it waits for nodes."""
 
 import shlex
+from typing import Any
 
 import pytest
 
@@ -12,22 +13,32 @@ pytestmark = pytest.mark.full
 NAME = "growing"
 
 
-def test_failed_trials_are_retried_arms_join_and_a_fresh_generation_keeps_all(
-    joining: Home,
-) -> None:
-    spec = joining.spec(NAME, implementations=["python/a", "python/flaky"])
-    assert "2 of 4 trials complete, 2 failed" in joining.run("run", spec).expect(1).out
+def run_with_failures(home: Home) -> dict[str, Any]:
+    """Run two arms, of which one fails without the gate; return the runs by trial key."""
+    spec = home.spec(NAME, implementations=["python/a", "python/flaky"])
+    assert "2 of 4 trials complete, 2 failed" in home.run("run", spec).expect(1).out
+    return runs_by_key(home)
+
+
+def runs_by_key(home: Home) -> dict[str, Any]:
+    return {run.data.tags["trial_key"]: run for run in home.children(NAME)}
+
+
+def test_a_failed_trial_has_its_reason_and_its_output(joining: Home) -> None:
+    runs = run_with_failures(joining)
     joining.expect_exactly_once(NAME, 4)
-    before = {run.data.tags["trial_key"]: run for run in joining.children(NAME)}
-    failed = next(run for run in before.values() if run.data.tags["outcome"] == "failed")
+    failed = next(run for run in runs.values() if run.data.tags["outcome"] == "failed")
     assert failed.data.tags["failure"].startswith("error: ")
     assert "did not find the gate" in joining.artifact(failed, "trainer_output.txt")
 
+
+def test_failed_trials_are_retried_in_their_runs_and_an_arm_joins(joining: Home) -> None:
+    before = run_with_failures(joining)
     joining.gate.touch()
     more = joining.spec(NAME, implementations=["python/a", "python/flaky", "python/c"])
     done = joining.run("run", more, "--retry-failed").expect(0)
     assert "6 of 6 trials complete" in done.out
-    after = {run.data.tags["trial_key"]: run for run in joining.children(NAME)}
+    after = runs_by_key(joining)
     assert (len(after), len(joining.finished(NAME))) == (6, 4 + 2 + 2)
     for key, run in before.items():
         assert after[key].info.run_id == run.info.run_id
@@ -36,11 +47,20 @@ def test_failed_trials_are_retried_arms_join_and_a_fresh_generation_keeps_all(
         if run.data.tags["outcome"] == "complete":
             assert after[key].data.to_dictionary() == run.data.to_dictionary()
 
-    expect_a_live_view(joining, "run", str(more), "--fresh", "--address", str(joining.address))
+
+def test_a_fresh_generation_keeps_the_one_before(joining: Home) -> None:
+    joining.gate.touch()
+    spec = joining.spec(NAME, implementations=["python/a", "python/b", "python/c"])
+    joining.run("run", spec).expect(0)
+    first = set(runs_by_key(joining))
+    expect_a_live_view(joining, "run", str(spec), "--fresh", "--address", str(joining.address))
     old, new = joining.report(NAME, "--generation", 1), joining.report(NAME)
     assert (old["sweep"]["generation"], new["sweep"]["generation"]) == (1, 2)
-    keys, new_keys = ({trial["trial_key"] for trial in one["trials"]} for one in (old, new))
-    assert keys == set(after) and len(new_keys) == 6 and keys.isdisjoint(new_keys)
+    old_keys, new_keys = (
+        {trial["trial_key"] for trial in report["trials"]} for report in (old, new)
+    )
+    assert old_keys == first
+    assert len(new_keys) == 6 and old_keys.isdisjoint(new_keys)
 
 
 def test_a_pruned_block_ends_early(joining: Home) -> None:
@@ -55,7 +75,7 @@ def test_a_pruned_block_ends_early(joining: Home) -> None:
     report = joining.run("run", spec).expect(0).out
     assert "4 of 5 trials complete" in report and "1 pruned" in report
     joining.expect_exactly_once("pruned", 5)
-    trials = {one["outcome"]["status"]: one for one in joining.finished("pruned")}
+    trials = {trial["outcome"]["status"]: trial for trial in joining.finished("pruned")}
     ended, outcome = trials["pruned"]["trial"], trials["pruned"]["outcome"]
     assert (ended["config"], len(outcome["epochs"]) < 50) == ({"units": 10}, True)
     assert "step_ms" in outcome["metrics"] and "val_accuracy" not in outcome["metrics"]

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.hardware import probe
 from tests.commands import wait_for
-from tests.integration.sweeping import Home
+from tests.integration.sweeping import ROOT, Home
 from tests.nvml.simulated import GPU_IS_LOST, SimulatedGpu, SimulatedNvml, library
 
 NAME = "cards"
@@ -30,21 +31,45 @@ def test_four_gpus_work_at_once_and_a_lost_one_is_excluded(home: Home, tmp_path:
         done = command.done(180).expect(1)  # one trial failed
     home.expect_exactly_once(NAME, 16)
     everything = [trial["outcome"] for trial in home.finished(NAME)]
-    on_cpu = [one for one in everything if one["environment"]["card"] == "-1"]
-    assert [one["status"] for one in on_cpu] == ["complete"] * 8, "after the loss, too"
-    outcomes = [one for one in everything if one not in on_cpu]
-    starts = [one["started_s"] for one in outcomes]
-    running = [[one for one in outcomes if one["started_s"] <= s < one["ended_s"]] for s in starts]
+    on_cpu = [outcome for outcome in everything if outcome["environment"]["card"] == "-1"]
+    assert [outcome["status"] for outcome in on_cpu] == ["complete"] * 8, "after the loss, too"
+    outcomes = [outcome for outcome in everything if outcome not in on_cpu]
+    starts = [outcome["started_s"] for outcome in outcomes]
+    running = [
+        [outcome for outcome in outcomes if outcome["started_s"] <= s < outcome["ended_s"]]
+        for s in starts
+    ]
     together = max(running, key=len)
-    assert {one["environment"]["card"] for one in together} == {"0", "1", "2", "3"}
-    cpus = {one["environment"]["trainer_cpus"] for one in together}
+    assert {outcome["environment"]["card"] for outcome in together} == {"0", "1", "2", "3"}
+    cpus = {outcome["environment"]["trainer_cpus"] for outcome in together}
     assert cpus == {"0,1", "2,3", "4,5", "6,7"}
-    (failed,) = (one for one in outcomes if one["status"] != "complete")
+    (failed,) = (outcome for outcome in outcomes if outcome["status"] != "complete")
     assert (failed["failure"]["reason"], failed["environment"]["card"]) == ("lost", "2")
-    for one in outcomes:
-        card = one["environment"]["card"]
-        assert one["started_s"] < failed["ended_s"] or card != "2"
-        if one["status"] == "complete":
-            watts = one["telemetry"]["curves"]["system/gpu_0_power_usage_watts"]
+    for outcome in outcomes:
+        card = outcome["environment"]["card"]
+        assert outcome["started_s"] < failed["ended_s"] or card != "2"
+        if outcome["status"] == "complete":
+            watts = outcome["telemetry"]["curves"]["system/gpu_0_power_usage_watts"]
             assert set(watts) == {100.0 * (int(card) + 1)}, "the telemetry of its own card"
     assert done.err.count("is excluded") == 1
+
+
+@pytest.mark.full
+@pytest.mark.timeout(700)
+def test_gpus_that_the_frameworks_cannot_use_fail_no_trial(home: Home, tmp_path: Path) -> None:
+    if probe().gpus:
+        pytest.skip("there is a GPU here, and the framework may see it")
+    h100 = SimulatedGpu(name="NVIDIA H100", compute_capability=(9, 0), memory_mib=81_559.0)
+    environ = SimulatedNvml([h100]).environment(tmp_path)
+    quickly = [f"--set={one}" for one in ("search.configs=1", "settings.epochs=1")]
+    spec = ROOT / "sweeps/quickstart.yaml"
+    planned = home.run("plan", spec, *quickly, timeout_s=120, **environ).expect(0)
+    assert "NVIDIA H100" in planned.out, "NVML shows it"
+    done = home.run("run", spec, "--yes", *quickly, timeout_s=560, **environ).expect(0)
+    outcomes = [trial["outcome"]["status"] for trial in home.finished("quickstart")]
+    assert outcomes == ["complete"] * 3, "on three arms of the CPU"
+    report = home.report("quickstart")
+    reasons = {one["arm"]["implementation"]: one["reason"] for one in report["impossible"]}
+    assert "it sees none" in reasons["tensorflow/portable"]
+    assert "pip install" in reasons["tensorflow/portable"]
+    assert done.err.count("it sees none") == 1, "it is told once, when the sweep begins"

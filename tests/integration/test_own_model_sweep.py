@@ -42,5 +42,5 @@ def test_a_killed_sweep_of_an_own_model_resumes(home: Home) -> None:
     report = home.report(NAME)
     assert {trial["status"] for trial in report["trials"]} == {"complete"}
     assert all(OBJECTIVE in trial["metrics"] for trial in report["trials"])
-    results = [result for one in report["comparisons"] for result in one["results"]]
+    results = [result for comparison in report["comparisons"] for result in comparison["results"]]
     assert [(result["metric"], result["margin"]) for result in results] == [(OBJECTIVE, 0.5)]

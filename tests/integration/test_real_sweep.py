@@ -32,8 +32,9 @@ def expect_only_the_report_is_on_stdout(home: Home, spec: Path, done: Done) -> N
     assert "4 of 4 trials complete, 0 failed" in out
     assert "cuDNN kernels need an NVIDIA GPU" in out
     assert "no node is of this class" in out
-    report = home.run("report", NAME).expect(0).out  # which does not know the spec's path
-    assert " ".join(out.split()).replace(str(spec), "SPEC") == " ".join(report.split())
+    report = home.run("report", NAME).expect(0).out
+    assert f"rnnsweep run {spec}" in " ".join(report.split())  # the start, as it was typed
+    assert " ".join(out.split()) == " ".join(report.split())
     assert "1/4  block 0" in err and "4/4  block 1" in err
     assert str(home.sweep(NAME) / "run.log") in err
     for chatter in ("\x1b", "authentication", "oneDNN", "WARNING", "Creating initial MLflow"):

@@ -13,15 +13,12 @@ NAME = "stoppable"
 WAITS: dict[str, Any] = {"implementations": ["python/a", "python/waits"]}
 
 
-def test_a_signal_stops_a_sweep_and_the_same_command_finishes_it(home: Home) -> None:
+def test_a_signal_stops_a_sweep_and_no_process_remains(home: Home) -> None:
     spec = home.spec(NAME, **WAITS)
     with home.running("run", spec) as command:
         wait_until_it_waits(home, command)
         names = {process.name() for process in home.processes()}
         assert {"rnnsweep", "raylet", "gcs_server"} <= names  # all of these must be gone at the end
-        home.run("run", spec).refused(f"pid {command.pid}", "rnnsweep status")
-        assert "running (pid" in home.run("status").expect(0).out
-        assert command.running
         command.send_signal(signal.SIGINT)
         done = command.done(15).expect(3)
     home.expect_nothing_running()
@@ -30,26 +27,46 @@ def test_a_signal_stops_a_sweep_and_the_same_command_finishes_it(home: Home) -> 
     assert f"Resume with: rnnsweep run {spec}" in done.err
     (parent,) = home.parents(NAME)
     assert (parent.info.status, parent.data.tags["state"]) == ("KILLED", "stopped")
-    ended = home.finished(NAME)
-    home.expect_exactly_once(NAME, len(ended))
+    home.expect_exactly_once(NAME, len(home.finished(NAME)))
     assert home.run("status", NAME).expect(0).out.startswith(f"{NAME}: stopped")
 
+
+def test_a_second_signal_stops_at_once(home: Home) -> None:
+    spec = home.spec(NAME, **WAITS)
     with home.running("run", spec) as command:
         wait_until_it_waits(home, command)
         command.send_signal(signal.SIGTERM)  # works like SIGINT, even after Ray has set its own
         wait_for(lambda: "a second Ctrl-C" in command.printed(2), 10)
         command.send_signal(signal.SIGINT)
-        done = command.done(5).expect(3)  # at once
+        done = command.done(5).expect(3)
     assert f"trials are kept. Resume with: rnnsweep run {spec}\n" in done.err
     home.expect_nothing_running()
 
+
+def test_the_same_command_finishes_a_stopped_sweep_and_repeats_extend_it(home: Home) -> None:
+    spec = home.spec(NAME, **WAITS)
+    with home.running("run", spec) as command:
+        wait_until_it_waits(home, command)
+        command.send_signal(signal.SIGINT)
+        command.done(15).expect(3)
+    ended = home.finished(NAME)
     home.gate.touch()
-    done = home.run("run", spec, "--set", "repeats=2").expect(0)  # and repeats extend it
+    done = home.run("run", spec, "--set", "repeats=2").expect(0)
     assert "8 of 8 trials complete" in done.out
     home.expect_exactly_once(NAME, 8)
     assert home.finished(NAME)[: len(ended)] == ended
     metrics = [record["outcome"]["metrics"] for record in home.finished(NAME)]
-    assert {own["niceness"] for own in metrics} == {os.nice(0)}, "no trial has a lower priority"
+    niceness = {values["niceness"] for values in metrics}
+    assert niceness == {os.nice(0)}, "no trial has a lower priority"
+
+
+def test_a_running_sweep_is_not_started_again(joining: Home) -> None:
+    spec = joining.spec(NAME, **WAITS)
+    with joining.running("run", spec) as command:
+        wait_until_it_waits(joining, command)
+        joining.run("run", spec).refused(f"pid {command.pid}", "rnnsweep status")
+        assert "running (pid" in joining.run("status").expect(0).out
+        assert command.running
 
 
 def wait_until_it_waits(home: Home, command: Command) -> None:

@@ -87,7 +87,7 @@ class SimulatedGpu:
 
     def lines(self, index: int) -> Iterator[str]:
         """Return the entries for simulated.c: numbers have the names and the units of fields."""
-        numbers: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(self)}
+        numbers: dict[str, Any] = {part.name: getattr(self, part.name) for part in fields(self)}
         for other in ("name", "uuid", "processes", "errors"):
             del numbers[other]
         numbers["capability_major"], numbers["capability_minor"] = numbers.pop("compute_capability")

@@ -1,8 +1,12 @@
 """The Python interface: its documented examples, its arguments, and how light it is to import."""
 
+import ast
 import doctest
+import inspect
 import json
+import logging
 import os
+import re
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -13,10 +17,14 @@ import pytest
 
 import rnnsweep
 from orchestrator import api
+from orchestrator.cli.main import main
+from orchestrator.core.caller import called_by_command
 from orchestrator.core.errors import Refusal
+from orchestrator.core.start_command import StartCommand
 from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import Block, make_trial
 from orchestrator.hardware import classify
+from orchestrator.report.render import render
 from orchestrator.scheduling.sweep import RunOptions, RunResult
 from orchestrator.scheduling.watcher import Watcher
 from orchestrator.spec import SpecError, SweepSpec, parse_spec
@@ -29,16 +37,28 @@ from tests.building.stores import build_home, build_opening
 from tests.building.trials import IDENTITY, build_full_trial
 from tests.commands import python
 from tests.orchestrator.storage.tracking.recording import writer
-from workloads.own_code import PACKAGES
+from workloads.own_code import PACKAGES, CodeFiles, read_code
 
 ROOT = Path(__file__).resolve().parents[2]
 Started: TypeAlias = list[tuple[SweepSpec, RunOptions]]
 SPEC = build_spec_data(implementations=("tensorflow/portable",))
-WORKLOAD = """
-from rnnsweep import Context
+SCRIPT = """
+import doctest
+import sys
 
-def run(trial: Context) -> dict[str, float]:
-    return {"loss": 1 / trial.settings["units"]}
+from orchestrator import api
+from scale import inverse
+
+FACTOR = 1.0
+
+def scaled(number):
+    return FACTOR * inverse(number)
+
+def train(trial):
+    return {"loss": scaled(trial.settings["units"])}
+
+doctest.run_docstring_examples(api.run_sweep, {"run_sweep": api.run_sweep, "train": train})
+assert "mlflow" not in sys.modules  # the recorder process has it
 """
 
 
@@ -77,7 +97,10 @@ def home(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.usefixtures("home")
 @pytest.mark.parametrize("name", sorted({*api.__all__} - {"run_sweep"}))
-def test_the_documented_examples_run(name: str) -> None:
+def test_the_documented_examples_run(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     (example,) = doctest.DocTestFinder(recurse=False).find(getattr(api, name), name)
     assert example.examples
     assert doctest.DocTestRunner().run(example).failed == 0
@@ -85,16 +108,19 @@ def test_the_documented_examples_run(name: str) -> None:
 
 def test_the_documented_sweep_runs_in_a_script(tmp_path: Path) -> None:
     home = build_home(tmp_path)
-    (tmp_path / "mine.py").write_text(WORKLOAD)
+    scripts = tmp_path / "scripts"
+    scripts.mkdir()
+    (scripts / "scale.py").write_text("def inverse(number):\n    return 1 / number\n")
+    (scripts / "example.py").write_text(SCRIPT)
     for name in PACKAGES:  # that nobody imports from the current folder
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("raise RuntimeError('a user's package')")
-    script = "import doctest; from orchestrator import api\n"
-    script += "doctest.run_docstring_examples(api.run_sweep, {'run_sweep': api.run_sweep})\n"
-    script += "import sys; assert 'mlflow' not in sys.modules"  # the recorder process has it
     environ = {key: value for key, value in os.environ.items() if not key.startswith("MLFLOW_")}
     environ |= {"RNNSWEEP_HOME": str(home), "PYTHONPATH": str(ROOT)}
-    assert python("-P", "-c", script, environ=environ, cwd=tmp_path).expect().out == ""
+    done = python("scripts/example.py", environ=environ, cwd=tmp_path).expect()
+    assert done.out == ""
+    shown = done.err.splitlines()
+    assert [line[:12] for line in shown if "block" in line] == ["1/2  block 0", "2/2  block 1"]
     assert (home / "sweeps" / "example" / "1" / "journal.jsonl").exists()
 
 
@@ -128,8 +154,14 @@ def test_a_package_that_hides_one_of_ours_is_refused(
 
 
 def test_the_package_has_the_interface() -> None:
-    assert set(rnnsweep.__all__) == {*api.__all__, "Context", "__version__", "convert"}
+    errors = {name for name in dir(rnnsweep) if issubclass_of_refusal(getattr(rnnsweep, name))}
+    assert errors >= {"SpecError", "ClusterError", "SweepNotFound", "TrackingError", "Refusal"}
+    assert {*dir(rnnsweep)} == {*api.__all__, *errors, "Context", "__version__", "convert"}
     assert not hasattr(rnnsweep, "no_such_name")
+
+
+def issubclass_of_refusal(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, Refusal)
 
 
 @pytest.fixture
@@ -163,6 +195,8 @@ def test_a_wrong_spec_is_refused(started: Started) -> None:
         api.run_sweep({**SPEC, "wrkload": "image_rows"})
     with pytest.raises(SpecError, match="a value of type object"):
         api.run_sweep({**SPEC, "settings": {"epochs": object()}})
+    with pytest.raises(SpecError, match="give run_sweep the function itself"):
+        api.run_sweep({**SPEC, "workload": "__main__:run", "settings": {}})
     with pytest.raises(Refusal, match="no module 'no_such_module'"):
         api.run_sweep({**SPEC, "workload": "no_such_module:run"})
     assert not started
@@ -173,9 +207,132 @@ def test_places_are_those_of_the_commands_unless_given(started: Started, tmp_pat
     api.run_sweep(SPEC, home=tmp_path / "other", tracking_uri="http://store", address="auto")
     usual = tmp_path / "usual"
     assert [options for _, options in started] == [
-        RunOptions(usual, f"sqlite:///{usual / 'mlflow.db'}"),
-        RunOptions(tmp_path / "other", "http://store", "auto"),
+        RunOptions(
+            usual,
+            f"sqlite:///{usual / 'mlflow.db'}",
+            start=StartCommand(("spec",), in_python=True),
+        ),
+        RunOptions(
+            tmp_path / "other",
+            "http://store",
+            "auto",
+            start=StartCommand(
+                (
+                    "spec",
+                    f"home='{tmp_path / 'other'}'",
+                    "address='auto'",
+                    "tracking_uri='http://store'",
+                ),
+                in_python=True,
+            ),
+        ),
     ]
+
+
+def test_a_start_is_kept_as_it_was_typed_but_for_passwords(
+    started: Started, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.yaml").write_text(json.dumps(SPEC))
+    overrides = {"repeats": 2, "settings.cell": "gru"}
+    api.run_sweep("mine.yaml", overrides, tracking_uri="http://me:hush@store", fresh=True)
+    (_, options) = started[0]
+    typed = ("'mine.yaml'", "tracking_uri=...")
+    texts = ("repeats=2", "settings.cell='gru'")
+    assert options.start == StartCommand(typed, texts, in_python=True)
+
+
+@pytest.mark.usefixtures("home")
+def test_a_comparison_shows_itself() -> None:
+    changes = rnnsweep.compare("quickstart#1", "quickstart#2", accept_provisional=True)
+    assert "tensorflow/portable+xla became slower" in str(changes)
+    assert "<table>" in changes._repr_html_() and "became slower" in changes._repr_html_()
+    assert len(repr(changes)) < 200 and changes.accept_provisional
+
+
+@pytest.mark.usefixtures("home")
+def test_errors_name_arguments_in_python_and_options_in_commands() -> None:
+    with pytest.raises(rnnsweep.InvalidSide, match="a start with fresh=True makes another"):
+        rnnsweep.compare("quickstart#1", "quickstart#1")
+    with (
+        called_by_command(),
+        pytest.raises(rnnsweep.InvalidSide, match="a start with --fresh makes another"),
+    ):
+        rnnsweep.compare("quickstart#1", "quickstart#1")
+    with pytest.raises(SpecError, match="overrides: repeats=0"):
+        rnnsweep.run_sweep(SPEC, {"repeats": 0})
+
+
+def test_what_errors_name_in_python_are_arguments_of_the_interface() -> None:
+    """Each `as_typed(option, argument)` in the code names an option and an argument that exist."""
+    functions = [getattr(api, name) for name in api.__all__]
+    arguments = {name for f in functions for name in inspect.signature(f).parameters}
+    options = {o for c in main.commands.values() for p in c.params for o in p.opts}
+    named = 0
+    for file in (ROOT / "orchestrator").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if not (isinstance(node, ast.Call) and getattr(node.func, "id", "") == "as_typed"):
+                continue
+            texts = [str(arg.value) for arg in node.args if isinstance(arg, ast.Constant)]
+            if len(texts) == 2:
+                assert {word for word in texts[0].split() if word.startswith("-")} <= options
+                assert set(re.findall(r"\b([a-z_]+)(?==|$)", texts[1])) <= arguments
+                named += 1
+    assert named > 10
+
+
+def test_functions_are_found_under_the_names_that_the_spec_gets(started: Started) -> None:
+    def build(settings: Any) -> None: ...
+
+    found = list[CodeFiles | None]()
+
+    def check(spec: SweepSpec, **_: Any) -> SweepSpec:
+        found.append(read_code(spec.workload_name))
+        return spec
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("orchestrator.execution.workload_check.check_user_code", check)
+        model = {key: value for key, value in SPEC.items() if key not in ("workload", "settings")}
+        model["search"] = {**model["search"], "objectives": {"step_ms": "minimize"}}
+        api.run_sweep({**model, "model": build, "data": issubclass_of_refusal})
+        api.run_sweep(SPEC, {"workload": issubclass_of_refusal, "settings": {}})
+    (own_model, _), (named, _) = started
+    assert own_model.model == "python_session:build"
+    assert own_model.data == "python_session:issubclass_of_refusal"
+    assert named.workload == f"{__name__}:issubclass_of_refusal"
+    assert [code is not None for code in found] == [True, True]
+    assert read_code("python_session:build") is None  # when the sweep has ended
+
+
+def test_results_show_themselves_in_short_and_as_html(started: Started) -> None:
+    result = api.run_sweep(SPEC)
+    for shown in (result, result.record, result.report):
+        assert len(repr(shown)) < 200
+    page = result._repr_html_()
+    assert page == result.report._repr_html_()
+    rows = page.partition("<tbody>")[2].partition("</tbody>")[0].count("<tr>")
+    assert rows == len(result.record.arms)
+    assert str(result.report) in render(result.report.summary, "text")
+
+
+def test_progress_is_printed_where_no_logging_is_set_up(
+    started: Started, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(spec: SweepSpec, options: RunOptions, **_: Any) -> RunResult:
+        options.phase("a phase")
+        logging.getLogger("rnnsweep").warning("a warning")
+        logging.getLogger("rnnsweep.output").info("an output")
+        return RunResult(build_paired_record(6), None)
+
+    monkeypatch.setattr("orchestrator.scheduling.sweep.run_checked_sweep", run)
+    logger = logging.getLogger("rnnsweep")
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])  # pytest's
+    logger.setLevel(logging.NOTSET)
+    api.run_sweep(SPEC)
+    assert capsys.readouterr().err.splitlines() == ["a phase", "a warning"]
+    assert (logger.handlers, logger.level, logger.propagate) == ([], logging.NOTSET, True)
+    api.run_sweep(SPEC, progress=False)
+    assert "a phase" not in capsys.readouterr().err
 
 
 def test_a_signal_before_the_first_trial_interrupts_the_script(

@@ -4,7 +4,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.ordinary_user import ordinary_user, own_folder
 from tests.workloads.shared_trainer import Trainer, expect_package, result
+
+__all__ = ["ordinary_user", "own_folder"]
 
 
 @pytest.fixture(scope="session")

@@ -109,12 +109,33 @@ def unwarmed(trial: Context) -> dict[str, float]:
     return run_timed_epochs(plan_training(trial), trial)
 
 
+def flops_of_layers(_: Context) -> dict[str, float]:
+    """Return the operations of a sample in a forward pass of layers that are not recurrent."""
+    import keras
+
+    from workloads.models.layers import forward_flops
+
+    def count(shape: tuple[int | None, ...], layer: Any) -> float:
+        return float(forward_flops(keras.Sequential([keras.Input(shape), layer]), steps=10))
+
+    layers = keras.layers
+    return {
+        "dense": count((10, 4), layers.Dense(8)),
+        "conv1d": count((10, 4), layers.Conv1D(8, 3, strides=2, padding="same")),
+        "any length": count((None, 4), layers.Conv1D(8, 3, padding="same")),
+        "conv2d": count((6, 5, 2), layers.Conv2D(3, 3)),
+    }
+
+
 def on_a_gpu(trial: Context) -> dict[str, float]:
     if trial.implementation.backend == "jax":  # its plugin raises if GPUs are hidden
         import jax
 
         hidden = RuntimeError("Unable to initialize backend 'cuda': No visible GPU devices.")
-        with mock.patch.object(jax, "default_backend", side_effect=hidden):
+        raises = {"default_backend": mock.DEFAULT, "devices": mock.DEFAULT}
+        with mock.patch.multiple(jax, **raises) as patched:
+            for function in patched.values():
+                function.side_effect = hidden
             return _image_rows(dataclasses.replace(trial, device="gpu"))
     return _image_rows(dataclasses.replace(trial, device="gpu"))
 
@@ -132,6 +153,12 @@ def full_gpu(trial: Context) -> dict[str, float]:
     framework = load_framework(fused.backend)
     with mock.patch.object(framework, "has_gpu", return_value=True), prepare_framework(trial):
         raise RuntimeError("JIT:\nRESOURCE_EXHAUSTED: Out of memory: cannot allocate 9 bytes.")
+
+
+def full_memory(trial: Context) -> dict[str, float]:
+    """Ask NumPy for more memory than any machine has."""
+    with prepare_framework(trial):
+        return {"size": float(np.empty(10**15).size)}
 
 
 def leftovers(trial: Context) -> dict[str, float]:

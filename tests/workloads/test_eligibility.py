@@ -69,7 +69,7 @@ def test_the_rules_are_complete_and_consistent(
             usual = replace(USUAL, cell=traits.cell)
             assert reason_against(implementation, usual, device) is None
     absent = ineligibility_reason(implementation, traits, device, has_package=lambda _: False)
-    how = backends()[implementation.backend].install
+    how = backends()[implementation.backend].how_to_install
     assert absent == f"{implementation.backend} is not installed here: {how}"
 
 

@@ -184,3 +184,110 @@ def test_our_rules_on_the_fused_layer_are_its_own(trainer_of: Trainer, backend: 
         "jax": {"a program that JAX cannot make"},
     }
     assert set(counts) == {CUDNN, REFUSED} | other_outcomes.get(backend, set())
+
+
+def written_layers() -> dict[str, Any]:
+    """Return layers as authors write them, which Keras' cuDNN path has and no library's call."""
+    from keras import constraints, layers
+
+    return {
+        "dropout on the inputs": layers.LSTM(4, dropout=0.2),
+        "backwards": layers.LSTM(4, go_backwards=True),
+        "a constraint": layers.LSTM(4, kernel_constraint=constraints.UnitNorm()),
+        "a regularizer of activities": layers.LSTM(4, activity_regularizer="l2"),
+        "summed directions": layers.Bidirectional(layers.LSTM(4), merge_mode="sum"),
+    }
+
+
+def demanding_layers() -> dict[str, tuple[Any, ...]]:
+    """Return layers with `use_cudnn=True`, some of which no backend runs by cuDNN."""
+    from keras import layers
+
+    def lstm(**settings: Any) -> Any:
+        return layers.LSTM(4, use_cudnn=True, **settings)
+
+    return {
+        "plain": (lstm(),),
+        "masked": (layers.Masking(), lstm()),
+        "recurrent dropout": (lstm(recurrent_dropout=0.1),),
+        "relu": (lstm(activation="relu"),),
+        "without bias": (lstm(use_bias=False),),
+        "unrolled": (lstm(unroll=True),),
+        "dropout": (lstm(dropout=0.1),),
+        "gru": (layers.GRU(4, use_cudnn=True),),
+        "gru that resets before": (layers.GRU(4, use_cudnn=True, reset_after=False),),
+        "two directions": (layers.Bidirectional(lstm()),),
+    }
+
+
+def written_rules(trial: Context) -> dict[str, float]:
+    """Expect Keras' cuDNN path for layers that our rules let run on a simulated GPU."""
+    import keras
+
+    from workloads.models.rewriting import examine_rewrite, switch_layers
+
+    implementation = dataclasses.replace(trial.implementation, kernel="cudnn")
+    for name, layer in written_layers().items():
+        model = keras.Sequential([keras.Input((3, 5), batch_size=2), layer])
+        reason = examine_rewrite(model, implementation, "gpu").reason
+        switch_layers(model, use_cudnn=True, unroll=False)
+        ran = _kernel_or_refusal(implementation, model, "gpu")
+        if reason is not None or ran != CUDNN:
+            raise AssertionError(f"{name}: theirs: {ran}; ours: {reason}")
+    return {CUDNN: len(written_layers())}
+
+
+def demand_rules(trial: Context) -> dict[str, float]:
+    """Compare our rules for models as written that demand cuDNN with Keras; count the outcomes."""
+    import keras
+
+    from workloads.models.rewriting import examine_rewrite
+
+    implementation = dataclasses.replace(trial.implementation, kernel="auto")
+    device = trial.settings["device"]
+    counts = Counter[str]()
+    for name, stack in demanding_layers().items():
+        model = keras.Sequential([keras.Input((3, 5), batch_size=2), *stack])
+        reason = examine_rewrite(model, implementation, device).reason
+        ran = _kernel_or_refusal(implementation, model, device)
+        if (ran == REFUSED) != (reason is not None):
+            raise AssertionError(f"{name} on {device}: theirs: {ran}; ours: {reason}")
+        counts[REFUSED if ran == REFUSED else "runs"] += 1
+    return dict(counts)
+
+
+def _kernel_or_refusal(implementation: Implementation, model: Any, device: Device) -> str:
+    simulated_gpu = importlib.import_module(
+        f"tests.workloads.stand_in_gpus.{implementation.backend}"
+    )
+    try:
+        with simulated_gpu.gpu() if device == "gpu" else nullcontext():
+            inputs = _inputs(LayerTraits(mask="right"))
+            return str(simulated_gpu.kernel(model, inputs, implementation))
+    except ValueError as error:
+        if not any(text in str(error) for text in _REFUSALS):
+            raise
+        return REFUSED
+
+
+@EACH_BACKEND
+def test_layers_that_no_library_call_has_may_run_on_cudnn(
+    trainer_of: Trainer, backend: str
+) -> None:
+    assert ask(trainer_of, "written_rules", f"{backend}/portable") == {CUDNN: 5}
+
+
+@pytest.mark.parametrize(
+    ("backend", "refused_on_cpu", "refused_on_gpu"),
+    [("tensorflow", 10, 5), ("jax", 9, 6), ("torch", 3, 3)],
+)
+def test_what_keras_says_to_a_layer_that_demands_cudnn_is_known_before(
+    trainer_of: Trainer, backend: str, refused_on_cpu: int, refused_on_gpu: int
+) -> None:
+    for device, count in (("cpu", refused_on_cpu), ("gpu", refused_on_gpu)):
+        counts = result(
+            trainer_of.ask(
+                f"{__name__}:demand_rules", f"{backend}/portable", settings={"device": device}
+            )
+        )
+        assert counts[REFUSED] == count, device

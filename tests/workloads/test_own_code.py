@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from workloads.own_code import read_code, versions_in_use
+from workloads.own_code import describe_error, read_code, versions_in_use
 
 FILES = {
     "mine/__init__.py": "",
@@ -62,3 +62,15 @@ def test_packages_are_named_as_they_are_installed() -> None:
     assert versions_in_use(frozenset({"numpy", "yaml", "json", "workloads", "no_such"})) == (
         f"PyYAML {yaml.__version__}, numpy {numpy.__version__}"
     )
+
+
+def test_an_error_around_that_of_a_layer_has_both_in_its_first_line_and_no_colours() -> None:
+    text = (
+        "Exception encountered when calling LSTM.call().\n\n\x1b[1muse_cudnn=True was specified"
+        "\x1b[0m\n\nArguments received by LSTM.call():\n  • sequences=tf.Tensor"
+    )
+    assert describe_error(ValueError(text), None).splitlines() == [
+        "ValueError: Exception encountered when calling LSTM.call(): use_cudnn=True was specified",
+        "Arguments received by LSTM.call():",
+        "  • sequences=tf.Tensor",
+    ]

@@ -22,6 +22,7 @@ EVENTS: tuple[protocol.Event, ...] = (
     protocol.EnvironmentFacts({"a": None, "b": True, "c": 3, "d": 0.5, "e": "ä\u2028"}),
     protocol.Artifact("sample.txt", '"quotes" and \\'),
     protocol.Result({"loss": 0.0}),
+    protocol.ModelBuilt(0, 0.0),
     protocol.Fingerprint((0.5, -1.25), 0.75, (1.5,), (-0.5,)),
     protocol.Failure("non_finite", "why"),
     protocol.Failure("error", "why", "traceback"),

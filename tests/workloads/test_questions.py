@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -10,12 +11,13 @@ from typing import Any, Literal
 
 import pytest
 
-from orchestrator.spec import load_spec
+from tests.orchestrator.cli.typed_commands import type_command
 from tests.workloads.shared_trainer import Trainer, expect_package, result, single_event
 from workloads.protocol import Finish, KernelProof, Slice, TimedWork, TrialRequest, encode_message
 
 FOLDER = Path(__file__).resolve().parents[2] / "sweeps" / "questions"
 FILES = sorted(FOLDER.glob("*.py"))
+SPECS = sorted(FOLDER.glob("*.yaml"))
 
 
 @dataclass(frozen=True)
@@ -39,9 +41,12 @@ CASES = [
     Case("tf_keras_92", "tensorflow", settings={"window": 15}),
     Case("pytorch_65597_keras", "torch", settings={"window": 10}),
     Case("pytorch_65597", "torch", settings={"window": 10, "dtype": "float64"}),
-    Case("pytorch_42094", "torch", "predict"),
-    Case("pytorch_140845", "torch", "predict"),
-    Case("pytorch_81634", "torch", "predict", {"batch_size": 1}),
+    Case(
+        "pytorch_lstm",
+        "torch",
+        "predict",
+        {"features": 6, "units": 4, "layers": 2, "steps": 5, "samples": 40},
+    ),
 ]
 
 
@@ -71,10 +76,19 @@ def test_a_model_has_at_most_25_lines_of_code(path: Path) -> None:
     assert 0 < len(lines) <= 25
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.yaml")), ids=lambda path: path.stem)
-def test_a_spec_names_its_own_model(path: Path) -> None:
-    spec = load_spec(path, [])
-    assert spec.model == f"{path.stem}:build"
+@pytest.mark.full
+@pytest.mark.parametrize("path", SPECS, ids=lambda path: path.stem)
+def test_the_command_of_a_spec_is_planned(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    expect_package("torch")
+    monkeypatch.chdir(FOLDER)
+    monkeypatch.setenv("RNNSWEEP_HOME", str(tmp_path))
+    (command,) = re.findall(r"^#   rnnsweep run (.*)$", path.read_text(), re.MULTILINE)
+    assert command == path.name
+    code, planned, _ = type_command(capfd, "plan", command)
+    assert code == 0
+    assert planned.count("\n  runs ") >= 2
 
 
 @pytest.mark.full

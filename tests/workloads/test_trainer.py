@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 import psutil
 import pytest
 
+from tests.commands import wait_for
+from tests.ordinary_user import OrdinaryUser
 from tests.workloads.shared_trainer import (
     HOSTILE,
     Trainer,
@@ -55,7 +57,9 @@ SLICE, FINISH = encode_message(Slice()), encode_message(Finish())
 @pytest.fixture(autouse=True)
 def _environment_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "environment_for", lambda *_: {})
-    monkeypatch.setattr(trainer, "versions_in_use", lambda _: "")  # those of pytest and all tests
+    monkeypatch.setattr(
+        trainer, "versions_in_use", lambda _: ""
+    )  # else the versions of pytest, too
 
 
 def run(*texts: str) -> tuple[list[int], list[Event]]:
@@ -425,7 +429,7 @@ def test_interrupts_end_it_by_hand_only() -> None:
         assert failure(attached.ask(f"{HOSTILE}:interrupts")).message == "interrupted"
         attached.process.send_signal(signal.SIGINT)  # the parent decides what Ctrl-C means
         assert result(attached.ask(f"{HOSTILE}:noop"))
-        (child,) = psutil.Process(attached.process.pid).children()
+        _, child = psutil.Process(attached.process.pid).children(recursive=True)
         assert Path(f"/proc/{child.pid}/oom_score_adj").read_text("ascii").strip() == "1000"
 
 
@@ -446,30 +450,53 @@ def test_an_attached_trainer_ends_with_standard_input(lines: list[str]) -> None:
         attached.process.stdin = None
 
 
-def test_a_trainer_dies_with_its_parent_and_starts_with_none_that_has_ended(tmp_path: Path) -> None:
-    file = tmp_path / "pid"
+PARENT = """
+import os, signal, subprocess, sys
+words = [sys.executable, "-m", "workloads", "--die-with-parent", str(os.getpid())]
+child = subprocess.Popen(words, stdin=int(sys.argv[1]), start_new_session=True)
+print(child.pid, flush=True)
+sys.stdin.readline()
+if sys.argv[2] == "kills its child":  # as Ray's worker does
+    child.kill()
+if sys.argv[2] == "ends":
+    os._exit(0)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("ending", ["is killed", "ends", "kills its child"])
+def test_all_processes_of_a_trial_die_with_the_parent_of_its_trainer(
+    ordinary_user: OrdinaryUser, own_folder: Path, ending: str
+) -> None:
+    file = own_folder / "pid"
     line = request("leaves_daemon", settings={"file": str(file), "hangs": True})
-    code = (
-        "import os, subprocess, sys, time\n"
-        "child = subprocess.Popen([sys.executable, '-m', 'workloads', '--die-with-parent',"
-        " str(os.getpid())], stdin=int(sys.argv[1]))\n"
-        "print(child.pid, flush=True); time.sleep(60)"
-    )
-    reader, writer = os.pipe()  # it stays open here: only the parent-death signal can end the child
+    reader, writer = os.pipe()  # it stays open here: the end of the input ends no trainer
     with subprocess.Popen(
-        [sys.executable, "-c", code, str(reader)], stdout=subprocess.PIPE, pass_fds=[reader]
+        [*ordinary_user.ours, sys.executable, "-c", PARENT, str(reader), ending],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        pass_fds=[reader],
+        text=True,
     ) as parent:
-        assert parent.stdout is not None
+        assert parent.stdout is not None and parent.stdin is not None
         child = psutil.Process(int(parent.stdout.readline()))
         os.write(writer, f"{line}\n".encode())
-        while not (file.exists() and file.read_text("ascii")):
-            time.sleep(0.05)
-        family = [child, *child.children(), psutil.Process(int(file.read_text("ascii")))]
-        parent.kill()
+        wait_for(lambda: file.exists() and file.read_text("ascii"))
+        daemon = psutil.Process(int(file.read_text("ascii")))
+        assert daemon.uids().real == ordinary_user.uid
+        family = [child, *child.children(recursive=True)]
+        assert daemon in family
+        parent.stdin.write("\n")
+        parent.stdin.flush()
         _, alive = psutil.wait_procs(family, timeout=10)
+        for process in alive:
+            process.kill()
         os.close(writer)
         os.close(reader)
         assert not alive
+
+
+def test_a_trainer_starts_with_no_parent_that_has_ended() -> None:
     with Trainer("--die-with-parent", "1", stderr=subprocess.PIPE) as orphan:
         _, errors = orphan.process.communicate(timeout=60)
         assert orphan.process.returncode == 1

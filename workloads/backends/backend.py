@@ -82,6 +82,9 @@ class Backend(ABC):
     install: ClassVar[str]
     """The command that installs it."""
 
+    install_on_cpu: ClassVar[str] = ""
+    """How to install it on a machine without a GPU, where that saves gigabytes."""
+
     framework: ClassVar[str]
     """The `Framework` class, as `package.module:Class`; imported in a trainer process only."""
 
@@ -112,6 +115,9 @@ class Backend(ABC):
     always_compiled: ClassVar[bool] = False
     """True if XLA compiles every program, with `+xla` or without, unless it runs eagerly."""
 
+    ignores_use_cudnn: ClassVar[tuple[Cell, ...]] = ()
+    """The cells that Keras runs without cuDNN, and without a word, where `use_cudnn` is True."""
+
     threads_wait_for_each_other: ClassVar[bool] = True
     """True if its CPU threads meet at a barrier in every operation.
 
@@ -136,6 +142,15 @@ class Backend(ABC):
 
     memory_note: ClassVar[str] = ""
     """What makes cuDNN take more of a GPU's memory than on other backends, in parentheses."""
+
+    @property
+    def how_to_install(self) -> str:
+        """The command that installs it, and the smaller way for a machine without a GPU."""
+        if not self.install_on_cpu:
+            return self.install
+        return (
+            f"{self.install}; without a GPU, and without gigabytes of CUDA: {self.install_on_cpu}"
+        )
 
     def environment(self, device: Device) -> Mapping[str, str]:
         """Return environment variables of a trainer process, besides the ones for every backend.

@@ -1,6 +1,8 @@
 """The heavy half of a backend: its framework, in a trainer process of its own. Imports Keras."""
 
+import contextlib
 import gc
+import importlib.metadata
 import platform
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,6 +34,14 @@ def set_dtype_policy(implementation: Implementation) -> None:
     keras.config.set_dtype_policy(_POLICIES.get(implementation.precision, "float32"))
 
 
+def installed_cudnn() -> str | None:
+    """Return the version of the installed cuDNN package; None if cuDNN comes from elsewhere."""
+    for package in ("nvidia-cudnn-cu13", "nvidia-cudnn-cu12"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            return importlib.metadata.version(package)
+    return None
+
+
 class Framework(ABC):
     """The framework of this process, made by `workloads.backends.loading.load_framework`.
 
@@ -42,9 +52,6 @@ class Framework(ABC):
 
     Methods that are not abstract have the answer of a framework without the feature.
     """
-
-    blindness = ""
-    """The framework's own reason why it sees no GPU, in parentheses."""
 
     _is_configured = False
 
@@ -73,12 +80,18 @@ class Framework(ABC):
     def has_gpu(self) -> bool:
         """Return True if the framework sees a GPU."""
 
+    def explain_blindness(self) -> str:
+        """Return the framework's own reason why it sees no GPU; "" if it gives none."""
+        return ""
+
     def expect_device(self, device: Device) -> None:
         """Raise `NotPossible` for a GPU trial without a GPU: it would silently run on the CPU."""
         if device == "gpu" and not self.has_gpu():
+            lines = self.explain_blindness().strip().splitlines()
+            reason = f" ({lines[0].strip()})" if lines else ""
             raise NotPossible(
                 f"device gpu: expected a GPU that {self.backend.title} can use; it sees none"
-                f"{self.blindness}: check the driver, CUDA_VISIBLE_DEVICES, and that"
+                f"{reason}: check the driver, CUDA_VISIBLE_DEVICES, and that"
                 f" {self.backend.gpu_advice}"
             )
 
@@ -186,8 +199,18 @@ class Framework(ABC):
     ) -> OutputsAndGradients | None:
         """Run a batch of tensors through a model in inference mode, and differentiate its loss.
 
-        The program is made as that of training is: eagerly, traced, or compiled by XLA. None if the
-        framework has no gradients.
+        The program is made as the program of training is: eagerly, traced, or compiled by XLA.
+        None if the framework has no gradients.
+        """
+        return None
+
+    def prepare_masks(self, model: Any) -> None:  # noqa: B027
+        """Prepare a built model for `padding_on_host`."""
+
+    def padding_on_host(self, mask: Any) -> tuple[Any, Any] | None:
+        """Return `lengths` and `is_right_padded` of a `StackCall`, if the host knows them already.
+
+        None if they are to be computed from the mask, which is on the device.
         """
         return None
 
@@ -196,9 +219,10 @@ class Framework(ABC):
 
         Return the outputs of the last layer at every step (batch, steps, directions·units), and the
         final states of all layers, each (layers·directions, batch, units). Raise `ValueError` for
-        what the library lacks. Never called for a backend whose `Backend.fused` is None.
+        what the library lacks, and `NotPossible` if it has no such call at all: then the backend's
+        `Backend.fused` is None, and planning excludes the kernel.
         """
-        raise NotImplementedError(f"{self.backend.title} has no library call for a stack of layers")
+        raise NotPossible(f"{self.backend.title} has no library call for a stack of layers")
 
     # Evidence of the kernel that ran
 
@@ -219,11 +243,10 @@ class Framework(ABC):
         """Identify the kernel of a traced step from its `tracing_record`.
 
         The step trains or predicts, as the model's `witness.timed_work` says. `parts` are the
-        recurrent layers of the model, each called in its `scope`.
-
-        Never called where that is always None.
+        recurrent layers of the model, each called in its `scope`. A framework whose
+        `tracing_record` is always None has no traced step to identify.
         """
-        raise NotImplementedError(f"{self.backend.title} traces no step")
+        return Proof("unknown", f"{self.backend.title} traces no step")
 
     @abstractmethod
     def prove_eager(self, step: EagerStep, parts: Sequence[RecurrentPart]) -> Proof:

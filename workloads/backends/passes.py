@@ -31,7 +31,7 @@ class Passes:
 
 @dataclass(frozen=True, slots=True)
 class CheckedModel:
-    """A model whose outputs and gradients are compared with those of another implementation."""
+    """A model whose outputs and gradients are compared with another implementation's."""
 
     model: Any
 

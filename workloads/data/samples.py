@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -80,6 +81,42 @@ class DataSet:
     source: str
     train: Samples
     validation: Samples
+
+
+_CHECKED_BYTES = 2**26
+"""Values are checked in blocks of this size: an array may be mapped, and larger than the memory."""
+
+
+def batches_not_finite(data: DataSet, batch_size: int) -> Iterator[tuple[str, Samples]]:
+    """Yield a batch of samples with values that are NaN or infinite, of each part that has some.
+
+    Each comes with words for where the first one is. Such samples may be meant, for a layer that
+    masks them. A batch has `batch_size` samples; if there are fewer of them, some occur twice.
+    """
+    for part, samples in (("training", data.train), ("validation", data.validation)):
+        found = sorted(
+            set(chain.from_iterable(_rows_not_finite(a, batch_size) for a in samples.arrays))
+        )
+        if found:
+            yield (
+                f"sample {found[0]} of the {part} data",
+                samples.take(np.resize(found, batch_size)),
+            )
+
+
+def _rows_not_finite(array: Any, most: int) -> list[int]:
+    """Return the places of the first rows of an array with a value that is NaN or infinite."""
+    found = list[int]()
+    if array.dtype.kind != "f":
+        return found
+    rows = max(1, _CHECKED_BYTES // max(1, array[:1].nbytes))
+    for first in range(0, len(array), rows):
+        block = np.asarray(array[first : first + rows])
+        is_finite = np.isfinite(block).reshape(len(block), -1).all(axis=1)
+        found += (first + np.flatnonzero(~is_finite)).tolist()
+        if len(found) >= most:
+            break
+    return found[:most]
 
 
 def load_by_keras(dataset: str, load: Callable[[Any], LoadedType], offline: str) -> LoadedType:

@@ -4,7 +4,9 @@ import hashlib
 import importlib.util
 import itertools
 import json
+import os
 import re
+import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -32,6 +34,17 @@ ZIPF: Mapping[str, float] = {
 }
 """The parameters of the synthetic corpus; see `workloads.data.text.zipf_corpus`."""
 
+_KERAS_URL = "https://storage.googleapis.com/tensorflow/tf-keras-datasets"
+
+ADDRESSES: Mapping[str, str] = {
+    "mnist": f"{_KERAS_URL}/mnist.npz",
+    "imdb": f"{_KERAS_URL}/imdb.npz",
+    "shakespeare": SHAKESPEARE_URL,
+}
+"""The address from which Keras downloads a data set."""
+
+_ANSWER_S = 10.0
+
 _BLANK_LINES = re.compile(r"\n\s*\n")
 
 
@@ -58,6 +71,38 @@ def data_digest(dataset: str, data_path: str | None = None) -> str:
     if dataset == "zipf":
         return hashlib.sha256(json.dumps(dict(ZIPF), sort_keys=True).encode()).hexdigest()
     return DOWNLOADS[dataset]
+
+
+def expect_available(dataset: str, data_path: str | None = None) -> None:
+    """Raise `DataError` if a data set is neither on this machine nor to be downloaded now."""
+    if data_path is not None or dataset not in ADDRESSES:
+        data_digest(dataset, data_path)
+        return
+    if any(place.is_file() for place in _places(dataset)):
+        return
+    address = ADDRESSES[dataset]
+    try:
+        with urllib.request.urlopen(
+            urllib.request.Request(address, method="HEAD"), timeout=_ANSWER_S
+        ):
+            return
+    except (OSError, ValueError) as error:
+        bundled = {"mnist": "digits", "shakespeare": "python-docs", "imdb": "python-docs"}[dataset]
+        raise DataError(
+            f"dataset {dataset}: expected it in {_places(dataset)[0]}, or {address} to answer;"
+            f" received: {error}. Put the file there, name another copy as settings.data_path, or"
+            f" use data that need no download: settings.dataset={bundled}"
+        ) from error
+
+
+def _places(dataset: str) -> list[Path]:
+    """Return where a download is kept; Keras uses the second place if it cannot write to ~."""
+    if dataset == "shakespeare":
+        from workloads.data.cache import cache_folder  # noqa: PLC0415 - imports NumPy
+
+        return [cache_folder() / "shakespeare.txt"]
+    home = Path(os.environ.get("KERAS_HOME") or Path.home() / ".keras")
+    return [folder / "datasets" / f"{dataset}.npz" for folder in (home, Path("/tmp/.keras"))]
 
 
 def digits_file() -> Path:

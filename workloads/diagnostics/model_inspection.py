@@ -8,15 +8,24 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from workloads.data.array_trees import arrays_of, is_single_array
-from workloads.data.samples import DataSet
+from workloads.data.class_weights import with_class_weights
+from workloads.data.samples import DataSet, Samples, batches_not_finite
 from workloads.entry import explain_other_package, load_own_functions
-from workloads.failures import BadRequest, DataError, NonFinite, TrialError
+from workloads.failures import (
+    LESS_MEMORY,
+    BadRequest,
+    DataError,
+    NonFinite,
+    TrialError,
+    memory_complaint,
+)
 from workloads.implementations import parse_implementation
 from workloads.model_facts import (
     ArmFact,
@@ -39,6 +48,25 @@ from workloads.tasks.own_model.task import OwnFunctions, place_of
 _MOST_SAMPLES = 8
 """Samples of the batch that is tried, unless the model takes batches of one size only."""
 
+_ELEMENTWISE_LOSSES = frozenset(
+    {
+        "mse",
+        "meansquarederror",
+        "mae",
+        "meanabsoluteerror",
+        "mape",
+        "msle",
+        "huber",
+        "logcosh",
+        "bce",
+        "binarycrossentropy",
+    }
+)
+"""Keras' losses that compare each output with a target of its own, in small letters."""
+
+_QUICK_LOADING_S = 10.0
+"""Data that load within this time are loaded twice, to see whether they are the same."""
+
 _DEVICES: tuple[Device, ...] = ("cpu", "gpu")
 
 _RECORDABLE = re.compile(r"\w[\w.\- ]*(/\w[\w.\- ]*)*")
@@ -60,6 +88,8 @@ def inspect_own_model(request: InspectionRequest) -> Inspection:
         text = describe_error(error, read_code(request.workload))
         if isinstance(error, KeyError) and error.args and error.args[0] not in request.probes[0]:
             text += f"\nadd {error.args[0]} to settings or search.space, if it is one of yours"
+        if memory_complaint(error) is not None:
+            text += f"\nthe memory of this machine does not suffice for the model: {LESS_MEMORY}"
         return ModelFault(kind, f"{text}\n{advice}" if advice else text)
 
 
@@ -127,6 +157,9 @@ class _Inspector:
             if has_data
             else random_data(model, batch_size, place_of(self._functions.build))
         )
+        for weights in (probe.class_weight for probe in self._probes):
+            if weights is not None:
+                with_class_weights(data.train, weights)  # it refuses what does not fit
         metrics = self._try_one_batch(model, data, batch_size)
         _expect_recordable(metrics, place_of(self._functions.build))
         parameters = int(model.count_params())
@@ -168,9 +201,20 @@ class _Inspector:
         return self._functions.build_model(settings, self._request.timed_work)
 
     def _load_once(self, settings: Mapping[str, Any], batch_size: int) -> DataSet:
-        """Return the data; raise `_SearchedData` if they differ between blocks or variants."""
-        recorded = _RecordedSettings(settings)
+        """Return the data; raise `_SearchedData` if they differ between blocks or variants.
+
+        Raise `DataError` if a second call returns others; what loads slowly is loaded once only.
+        """
+        recorded, began_s = _RecordedSettings(settings), time.monotonic()
         data = self._functions.load_data(recorded, batch_size)
+        is_quick = time.monotonic() - began_s < _QUICK_LOADING_S
+        if is_quick and self._functions.load_data(settings, batch_size).digest != data.digest:
+            assert self._functions.load is not None  # it has just been called
+            raise DataError(
+                f"{place_of(self._functions.load)}: expected the same data from each call with the"
+                " same settings; received others: draw random numbers by NumPy with a fixed seed,"
+                " such as numpy.random.default_rng(7), and shuffle nothing without one"
+            )
         suspects = recorded.read & set(self._request.searched)
         for probe in self._probes[1:]:
             varied = probe.as_user_settings()
@@ -209,47 +253,73 @@ class _Inspector:
         """Return the model of a probe; raise `BadRequest` if its weights cannot be drawn."""
         from workloads.models.initial_weights import build_with_initial_weights  # noqa: PLC0415
 
-        return build_with_initial_weights(
-            lambda: self._build(probe.as_user_settings()),
-            seed=0,
-            samples=data.train.first(probe.batch_size),
-            weights=probe.weights,
-        )
+        place = place_of(self._functions.build)
+        try:
+            return build_with_initial_weights(
+                lambda: self._build(probe.as_user_settings()),
+                seed=0,
+                samples=data.train.first(probe.batch_size),
+                weights=probe.weights,
+            )
+        except BadRequest as error:
+            if str(error).startswith(place):
+                raise
+            raise BadRequest(f"{place}: {error}") from error
 
     def _try_one_batch(self, model: Any, data: DataSet, batch_size: int) -> tuple[str, ...]:
-        """Compute the loss and the metrics of one batch; return their names."""
+        """Compute the loss and the metrics of the first samples; return their names.
+
+        Samples with values that are NaN or infinite are tried as well.
+        """
         import keras  # noqa: PLC0415 - the framework of this process
 
-        place = place_of(self._functions.load or self._functions.build)
         shape = getattr(model, "input_shape", None)
         is_fixed = isinstance(shape, tuple) and shape and isinstance(shape[0], int)
-        batch = data.train.first(batch_size if is_fixed else min(batch_size, _MOST_SAMPLES))
+        count = batch_size if is_fixed else min(batch_size, _MOST_SAMPLES)
         for layer in model._flatten_layers():
             if getattr(layer, "use_cudnn", False) is True:  # this process sees no GPU
                 layer.use_cudnn = "auto"
         model.run_eagerly = True
+        try:
+            names = self._try(model, data.train.first(count), "the first batch")
+            for place, batch in batches_not_finite(data, count):
+                self._try(model, batch, f"{place}, which has a value that is NaN or infinite")
+        finally:
+            keras.utils.clear_session()
+        return names
+
+    def _try(self, model: Any, batch: Samples, which: str) -> tuple[str, ...]:
+        """Run the timed work on a batch; `which` names it in the message if a result is NaN."""
+        import keras  # noqa: PLC0415 - the framework of this process
+
+        place = place_of(self._functions.load or self._functions.build)
         received = f"x of {_shapes(batch.inputs)}, y of {_shapes(batch.targets)}"
         expected = f"{place}: expected data for a model that {_model_shapes(model)}"
         if not _takes(model, batch.inputs):
             raise DataError(f"{expected}; received {received}")
+        if self._request.timed_work == "train" and _are_stretched(model, batch.targets):
+            raise DataError(
+                f"{expected}; received {received}: the loss would compare each output with each of"
+                " these targets, without an error of Keras"
+            )
         try:
             if self._request.timed_work == "predict":
                 outputs = keras.tree.flatten(model.predict_on_batch(batch.inputs))
                 results = {f"output {number}": array for number, array in enumerate(outputs)}
             else:
                 # Training, as the operations of another framework may fail at the gradients only.
-                results = model.train_on_batch(batch.inputs, batch.targets, return_dict=True)
+                results = model.train_on_batch(
+                    batch.inputs, batch.targets, batch.weights, return_dict=True
+                )
         except (ValueError, TypeError, RuntimeError) as error:
             if _is_in_user_code(error, self._request.workload):
                 raise
             reason = describe_error(error, None).splitlines()[0]
             raise DataError(f"{expected}; received {received}. Keras: {reason}") from error
-        finally:
-            keras.utils.clear_session()
         faults = [name for name, value in results.items() if not np.all(np.isfinite(value))]
         if faults:
             raise NonFinite(
-                f"{place_of(self._functions.build)}: expected finite metrics on the first batch;"
+                f"{place_of(self._functions.build)}: expected finite metrics on {which};"
                 f" {' and '.join(faults)} {'is' if len(faults) == 1 else 'are'} not a finite"
                 f" number, with {received}: look for missing or very large values in the data, and"
                 " at the loss"
@@ -265,7 +335,8 @@ class _Inspector:
             for device in _DEVICES:
                 examination = examine_rewrite(model, implementation, device)
                 kept = tuple(KeptLayerFact(layer.name, layer.reason) for layer in examination.kept)
-                yield ArmFact(probe, text, device, examination.reason, kept)
+                is_masked = device == "gpu" and examination.is_masked
+                yield ArmFact(probe, text, device, examination.reason, kept, is_masked)
 
 
 def _expect_recordable(names: tuple[str, ...], place: str) -> None:
@@ -308,6 +379,21 @@ def _takes(model: Any, inputs: Any) -> bool:
     sizes = zip(shape[1:], inputs.shape[1:], strict=False)
     is_rank_equal = len(shape) == len(inputs.shape) or (len(shape), len(inputs.shape)) == (2, 1)
     return is_rank_equal and all(wanted in (None, size) for wanted, size in sizes)
+
+
+def _are_stretched(model: Any, targets: Any) -> bool:
+    """Return True if the loss of one output stretches an axis of the targets, or of the outputs."""
+    shape = getattr(model, "output_shape", None)
+    if not isinstance(shape, tuple) or any(isinstance(size, tuple) for size in shape):
+        return False
+    loss = model.loss
+    name = loss if isinstance(loss, str) else getattr(loss, "__name__", type(loss).__name__)
+    if name.lower().replace("_", "") not in _ELEMENTWISE_LOSSES or not is_single_array(targets):
+        return False
+    sizes = zip(shape[1:], targets.shape[1:], strict=False)
+    return len(shape) == len(targets.shape) and any(
+        wanted not in (None, size) for wanted, size in sizes
+    )
 
 
 def _model_shapes(model: Any) -> str:

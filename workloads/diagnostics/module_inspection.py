@@ -9,7 +9,7 @@ import torch
 
 from workloads.backends.feeding import packed, with_float_type
 from workloads.data.array_trees import arrays_of, map_arrays
-from workloads.data.samples import DataSet
+from workloads.data.samples import DataSet, Samples, batches_not_finite
 from workloads.eligibility import module_ineligibility_reason
 from workloads.failures import BadRequest, DataError, NonFinite, TrialError
 from workloads.implementations import Implementation, parse_implementation
@@ -54,17 +54,37 @@ def try_module(
 ) -> tuple[str, ...]:
     """Run the timed work on a few samples; return the names of the metrics of validation.
 
-    `place` is where the data come from. Raise `BadRequest` for functions that do not keep their
-    contract, `DataError` for data that the module does not take, `NonFinite` for a loss, a metric
-    or an output that is NaN or infinite.
+    Samples with values that are NaN or infinite are tried as well. `place` is where the data come
+    from. Raise `BadRequest` for functions that do not keep their contract, `DataError` for data
+    that the module does not take, `NonFinite` for a loss, a metric or an output that is NaN or
+    infinite.
     """
     optimizer = None
     if timed_work == "train":
         expect_loss(own)
         optimizer = make_optimizer(own, own.module)
-    batch = _first_batch(own, data)
+    first = data.train.first(_MOST_SAMPLES)
+    names = _try(own, optimizer, _tensors(own, first), place, code, "the first batch")
+    for where, samples in batches_not_finite(data, _MOST_SAMPLES):
+        which = f"{where}, which has a value that is NaN or infinite"
+        _try(own, optimizer, _tensors(own, samples), place, code, which)
+    return names
+
+
+def _try(
+    own: OwnModule,
+    optimizer: Any,
+    batch: tuple[Any, ...],
+    place: str,
+    code: CodeFiles | None,
+    which: str,
+) -> tuple[str, ...]:
+    """Predict a batch, or with an optimizer train on it; return the names of the metrics.
+
+    `which` names the batch in the message if a result is NaN or infinite.
+    """
     received = f"x of {_shapes(batch[0])}"
-    if timed_work == "train":
+    if optimizer is not None:
         received += f" and y of {_shapes(batch[1])}"
     try:
         outputs = call_with(own.module, batch[0])
@@ -76,17 +96,18 @@ def try_module(
         raise DataError(
             f"{place}: expected data for the module of {own.place}; received {received}. {reason}"
         ) from error
+    names = tuple(values)
     if optimizer is None:
         totals = [leaf.detach().double().sum() for leaf in _tensors_of(outputs)]
         values = {f"output {number}": float(total) for number, total in enumerate(totals)}
     faults = [name for name, value in values.items() if not _is_finite(value)]
     if faults:
         raise NonFinite(
-            f"{own.place}: expected finite numbers for the first batch; {' and '.join(faults)}"
+            f"{own.place}: expected finite numbers for {which}; {' and '.join(faults)}"
             f" {'is' if len(faults) == 1 else 'are'} NaN or infinite, with {received}: look for"
             " missing or very large values in the data, and at the loss"
         )
-    return tuple(values) if timed_work == "train" else ()
+    return names
 
 
 def examine_module(
@@ -110,7 +131,7 @@ def _refusal_on_cpu(own: OwnModule, data: DataSet, implementation: Implementatio
     """Return why this machine's CPU cannot run a module in a precision, or compiled."""
     dtype = LOW_PRECISION.get(implementation.precision)
     if dtype is not None:
-        inputs = _first_batch(own, data)[0]
+        inputs = _tensors(own, data.train.first(_MOST_SAMPLES))[0]
         try:
             with torch.autocast("cpu", dtype):
                 call_with(own.module, inputs)
@@ -120,9 +141,10 @@ def _refusal_on_cpu(own: OwnModule, data: DataSet, implementation: Implementatio
     return compile_refusal_reason("cpu") if "compile" in implementation.options else None
 
 
-def _first_batch(own: OwnModule, data: DataSet) -> tuple[Any, ...]:
-    samples = with_float_type(data.train.first(_MOST_SAMPLES), float_type_of(own.module))
-    batch: tuple[Any, ...] = map_arrays(torch.as_tensor, packed(samples))
+def _tensors(own: OwnModule, samples: Samples) -> tuple[Any, ...]:
+    """Return samples as a batch of tensors, in the float type of the module."""
+    typed = with_float_type(samples, float_type_of(own.module))
+    batch: tuple[Any, ...] = map_arrays(torch.as_tensor, packed(typed))
     return batch
 
 

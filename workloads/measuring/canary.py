@@ -69,7 +69,7 @@ def run_device_canary(synchronise: Callable[[Any], None], side: int = _SIDE) -> 
 
 
 def warm_clocks(device: Device, synchronise: Callable[[Any], None]) -> None:
-    """Keep a GPU busy before a window until its clocks are those of work; nothing on a CPU."""
+    """Keep a GPU busy before a window until its clocks are high; do nothing on a CPU."""
     if device == "gpu":
         multiply, until_s = products(_WARMING_SIDE, synchronise), time.monotonic() + _WARMING_S
         while time.monotonic() < until_s:

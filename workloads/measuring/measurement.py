@@ -5,7 +5,7 @@ Frameworks are imported inside `measure`, in the phase `import` of a process's f
 
 from __future__ import annotations
 
-import re
+import math
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -20,8 +20,16 @@ from workloads.data.array_trees import arrays_of
 from workloads.data.class_weights import with_class_weights
 from workloads.data.samples import DataSet, Samples
 from workloads.eligibility import module_ineligibility_reason
-from workloads.failures import DataError, NotPossible, OutOfMemory
+from workloads.failures import (
+    LESS_MEMORY,
+    DataError,
+    NotPossible,
+    OutOfMemory,
+    memory_complaint,
+)
 from workloads.modules.own_module import OwnModule
+from workloads.own_code import without_colours
+from workloads.protocol import MODEL_KIND, MODULE_KIND
 from workloads.settings import SettingsType, TrainingPlan
 from workloads.tasks.task import DataType, Task, Trained
 
@@ -30,9 +38,6 @@ if TYPE_CHECKING:
     from workloads.models.model import WitnessedModel
     from workloads.models.run import TrainingRun
     from workloads.modules.run import ModuleRun
-
-_GPU_IS_FULL = re.compile("RESOURCE_EXHAUSTED|ALLOC_FAILED|out of memory|OOM when", re.IGNORECASE)
-"""In the errors of XLA, cuDNN, CUDA (and PyTorch), and TensorFlow."""
 
 
 def measure(
@@ -44,7 +49,7 @@ def measure(
     them, and has no validation, loss or accuracy.
 
     Raise `NotPossible` if the device is missing, or Keras refuses the kernel; `DataError` if there
-    is no full batch for a stateful model; `OutOfMemory` if the GPU is full.
+    is no full batch for a stateful model; `OutOfMemory` if the memory of the device is full.
     """
     with prepare_framework(trial) as framework:
         if task.timed == "passes":
@@ -127,7 +132,11 @@ def _predict(
 
 def _measure_module(run: ModuleRun, trial: Context, framework: Framework) -> dict[str, float]:
     from workloads.measuring.module_training import measure_module  # noqa: PLC0415 - PyTorch
+    from workloads.modules.fingerprint import fingerprint_of  # noqa: PLC0415
 
+    if trial.wants_fingerprint:
+        with trial.phase("check"):
+            trial.fingerprint(fingerprint_of(run))
     metrics = measure_module(run, trial)
     if "evaluate_s" in metrics:  # a whole training
         metrics |= measure_utilization(trial, framework, metrics)
@@ -223,6 +232,7 @@ def make_module_run(
     if reason is not None:
         raise NotPossible(f"{trial.implementation} on {trial.device}: {reason}")
     run = ModuleRun(module, plan, data, trial, load_framework(trial.implementation.backend))
+    trial.environment(**{MODEL_KIND: MODULE_KIND})
     trial.dataset(
         data.name,
         digest=data.digest,
@@ -236,16 +246,25 @@ def make_module_run(
 def build_with_weights(
     task: Task[SettingsType, DataType], settings: SettingsType, trial: Context, data: DataType
 ) -> Any:
-    """Return the model of a task as its author wrote it, with the trial's initial weights."""
+    """Return the model of a task as its author wrote it, with the trial's initial weights.
+
+    Report its size.
+    """
     from workloads.models.initial_weights import build_with_initial_weights  # noqa: PLC0415
 
     plan = task.plan(settings)
-    return build_with_initial_weights(
+    model = build_with_initial_weights(
         lambda: task.build(settings, trial, data),
         trial.seed,
         samples=data.train.first(plan.batch_size),
         weights=plan.weights,
     )
+    if isinstance(model, OwnModule):
+        parameters = [(p.numel(), p.element_size()) for p in model.module.parameters()]
+    else:
+        parameters = [(math.prod(v.shape), np.dtype(v.dtype).itemsize) for v in model.weights]
+    trial.model_built(sum(n for n, _ in parameters), sum(n * size for n, size in parameters))
+    return model
 
 
 @contextmanager
@@ -253,7 +272,7 @@ def prepare_framework(trial: Context) -> Iterator[Framework]:
     """Import, configure, seed and report the framework of a trial; release its memory at the end.
 
     Variables of the block itself are not released. Raise `NotPossible` if the device is missing, or
-    Keras refuses the kernel inside the block; `OutOfMemory` if the GPU is full.
+    Keras refuses the kernel inside the block; `OutOfMemory` if the memory of the device is full.
     """
     with nullcontext() if "keras" in sys.modules else trial.phase("import"):
         framework = load_framework(trial.implementation.backend)
@@ -265,15 +284,16 @@ def prepare_framework(trial: Context) -> Iterator[Framework]:
     try:
         yield framework
     except Exception as error:
-        if "use_cudnn=True was specified" in str(error):
-            why = f"{error}{framework.cudnn_failure()}"
+        lines = without_colours(str(error)).splitlines()
+        if refusals := [line for line in lines if "use_cudnn=True was specified" in line]:
+            why = f"{refusals[0].strip()}{framework.cudnn_failure()}"
             raise NotPossible(f"{trial.implementation}: Keras refuses it here: {why}") from error
-        full = [line for line in str(error).splitlines() if _GPU_IS_FULL.search(line)]
-        if trial.device == "cpu" or not full:
+        full = memory_complaint(error)
+        if full is None:
             raise
         note = "" if trial.implementation.kernel == "portable" else framework.backend.memory_note
-        advice = "set a smaller batch_size, or fewer units, layers or steps of a sequence"
-        raise OutOfMemory(f"the GPU is full: {full[0].strip()[:200]}{note}: {advice}") from error
+        where = "the GPU" if trial.device == "gpu" else "the memory of the node"
+        raise OutOfMemory(f"{where} is full: {full}{note}: {LESS_MEMORY}") from error
     finally:
         framework.release_memory()
 

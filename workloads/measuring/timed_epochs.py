@@ -35,7 +35,7 @@ class TimedEpochs:
         self._window = self._trial.begin("train")
 
     def begin_validation(self) -> None:
-        """Close the training window, and open that of the validation."""
+        """Close the training window, and open the validation window."""
         self._synchronise()
         assert self._window is not None
         self._epoch_s = self._trial.end(self._window).seconds

@@ -22,12 +22,12 @@ _OF_THE_MODEL = ("unroll", "xla", "eager", "again")
 def convert(model: keras.Model, implementation: str) -> keras.Model:
     """Return a built Keras model with the kernel of an implementation, and with its weights.
 
-    `implementation` is that of an arm, such as `torch/fused`; its backend must be Keras' in this
-    process (`KERAS_BACKEND`). A compiled model stays compiled as it was, but for `jit_compile` and
-    `run_eagerly`, which become those of the implementation; its optimizer starts anew. The result
-    is made of the layers of `model`: use the result only, and save `model` before if you need it.
-    To load a saved result, write `from rnnsweep import convert` first: that registers the layer of
-    the kernel `fused`.
+    `implementation` is named as in an arm, such as `torch/fused`; its backend must be Keras' in
+    this process (`KERAS_BACKEND`). A compiled model stays compiled as it was, but for
+    `jit_compile` and `run_eagerly`, which the implementation decides; its optimizer starts anew.
+    The result is made of the layers of `model`: use the result only, and save `model` before if you
+    need it. To load a saved result, write `from rnnsweep import convert` first: that registers the
+    layer of the kernel `fused`.
 
     Raise `ValueError` if the implementation is unknown, of another backend or of a precision (which
     is chosen before a model is built, by `keras.config.set_dtype_policy`), or if it cannot run the

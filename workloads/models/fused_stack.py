@@ -22,15 +22,15 @@ class FusedStack(keras.layers.Layer):
 
     `weights_buffer` is cuDNN's opaque buffer (`workloads.models.canonical_weights`) on every
     backend: the library reads it directly, and an optimizer updates one variable. It starts as
-    zeros: set the weights with `write`. Outputs and states are those of stacked Keras layers,
+    zeros: set the weights with `write`. Outputs and states are as of stacked Keras layers,
     directions concatenated. Masks must pad on the right.
 
-    `dropout` is applied between the layers, in training only; `seed` is that of the dropout, if the
-    library takes one. `return_sequences`, `return_state` and `zero_output_for_mask` are those of
+    `dropout` is applied between the layers, in training only; `seed` is the seed of the dropout, if
+    the library takes one. `return_sequences`, `return_state` and `zero_output_for_mask` are as in
     Keras' last layer. `stateful`: a batch starts from the final states of the previous one.
     `penalties` are the regularizers, an entry for each layer and direction in the order of the
-    canonical layout; none by default. The `framework` has the library: by default that of Keras'
-    backend. Other arguments are those of any Keras layer.
+    canonical layout; none by default. The `framework` has the library: by default the framework of
+    Keras' backend. Other arguments are as for any Keras layer.
     """
 
     def __init__(  # noqa: PLR0913 - a layer has them by name, as Keras' own
@@ -101,7 +101,7 @@ class FusedStack(keras.layers.Layer):
     ) -> Any:
         """Return outputs (batch, steps, directions·units), or (batch, directions·units).
 
-        `sequences` have the shape (batch, steps, features). `initial_state` has those of each
+        `sequences` have the shape (batch, steps, features). `initial_state` has the states of each
         direction, as for Keras' layers, and is for a stack of one layer. `mask`, of shape
         (batch, steps), is True for every step that is not padding; a stateful stack takes none
         (`ValueError`). `training` applies dropout. With `return_state` the final states of the last
@@ -112,7 +112,10 @@ class FusedStack(keras.layers.Layer):
                 f"{self.name}: expected no mask, because the stack is stateful; received one: give"
                 " it sequences of one length"
             )
-        lengths, is_right_padded = (None, None) if mask is None else _padding(mask)
+        lengths, is_right_padded = None, None
+        if mask is not None:
+            known = self.framework.padding_on_host(mask)
+            lengths, is_right_padded = _padding(mask) if known is None else known
         outputs, states = self.framework.run_stack(
             StackCall(
                 shape=self.stack_shape,
@@ -207,7 +210,7 @@ class FusedStack(keras.layers.Layer):
         return (keras.ops.zeros(shape, self.compute_dtype),) * len(self._state_names)
 
     def _library_states(self, given: Sequence[Any]) -> States:
-        """Return Keras' list of states, all those of a direction together, as the library's."""
+        """Return Keras' list of states, all states of a direction together, as the library's."""
         kinds = len(self._state_names)
         if len(given) != kinds * self.layer_count * self._directions:
             raise ValueError(

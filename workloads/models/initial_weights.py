@@ -33,7 +33,7 @@ def build_with_initial_weights(
 ) -> Any:
     """Return the model that `build` returns, with all of its variables, and initial weights.
 
-    `samples` are those of a batch: a model that has no variables yet gets them by a call on their
+    `samples` are a batch: a model that has no variables yet gets them by a call on their
     inputs; without `samples` it must have them. With `weights="own"` all weights stay as `build`
     made them. What is no Keras model is returned as it is. Raise `BadRequest` for an initializer
     that is not Keras' own.
@@ -179,6 +179,6 @@ def _is_double(variable: Any) -> bool:
 
 
 def _name_of(initializer: Any) -> str:
-    """Return the name and the place of an initializer: that of its class, or of a function."""
+    """Return the name and the module of an initializer: an object's class, or a function."""
     named = initializer if hasattr(initializer, "__qualname__") else type(initializer)
     return f"{named.__module__}.{named.__qualname__}"

@@ -14,6 +14,7 @@ from workloads.settings import StackSettings
 
 _GATED = {"lstm": keras.layers.LSTM, "gru": keras.layers.GRU}
 _SIMPLE = {"rnn_tanh": "tanh", "rnn_relu": "relu"}
+_CONVOLUTIONS = (keras.layers.Conv1D, keras.layers.Conv2D, keras.layers.Conv3D)
 _CELLS = (keras.layers.LSTMCell, keras.layers.GRUCell, keras.layers.SimpleRNNCell)
 
 
@@ -28,7 +29,7 @@ def recurrent_stack(settings: StackSettings, *, return_sequences: bool, seed: in
     """Return the recurrent layers of a model, with the dropout between them.
 
     They are Keras' own, as anybody would write them: `workloads.models.rewriting` gives them the
-    kernel of a trial's arm. Their names are recurrent_0, …, and those of the dropouts dropout_0, ….
+    kernel of a trial's arm. Recurrent layers are named recurrent_0, …, dropouts dropout_0, ….
     `seed` is the first of 3 · layers seeds of the dropout masks.
     """
     layers: list[Any] = []
@@ -51,7 +52,7 @@ def layer_seed(number: int) -> int:
 
 
 def layers_of(model: Any) -> Iterator[Any]:
-    """Yield the layers of a model in its order, and in their place those of nested models."""
+    """Yield the layers of a model in its order, and the layers of a nested model in its place."""
     for layer in model.layers:
         if isinstance(layer, keras.Model):
             yield from layers_of(layer)
@@ -85,7 +86,7 @@ def cell_of(model: Any) -> str:
 
 
 def recurrent_shapes(model: Any, steps: int) -> list[RecurrentShape]:
-    """Return the shape of each recurrent layer of a built model, those of a fused layer as well.
+    """Return the shape of each recurrent layer of a built model, also of the layers in a fused one.
 
     `steps` is the length of the data's sequences, for layers that take any length.
     """
@@ -147,9 +148,9 @@ def forward_flops(model: Any, steps: int) -> int:
 
     `steps` is the length of the data's sequences, for layers that take any length.
 
-    Only matrix products count, a multiplication and an addition as two operations, as in DeepBench
-    (`8·h·(x + h)` for an LSTM's step) and the PaLM report (Chowdhery et al. 2022, arXiv 2204.02311,
-    appendix B).
+    Only matrix products of recurrent, dense and convolutional layers count, a multiplication and an
+    addition as two operations, as in DeepBench (`8·h·(x + h)` for an LSTM's step) and the PaLM
+    report (Chowdhery et al. 2022, arXiv 2204.02311, appendix B).
     """
     products = 0
     for layer in layers_of(model):
@@ -160,6 +161,10 @@ def forward_flops(model: Any, steps: int) -> int:
             products += math.prod(layer.kernel.shape) * math.prod(
                 size or steps for size in layer.output.shape[1:-1]
             )
+        elif isinstance(layer, _CONVOLUTIONS):
+            is_last = layer.data_format == "channels_last"
+            places = layer.output.shape[1:-1] if is_last else layer.output.shape[2:]
+            products += math.prod(layer.kernel.shape) * math.prod(size or steps for size in places)
     return 2 * products
 
 

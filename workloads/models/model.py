@@ -22,7 +22,7 @@ class Witness:
 
     `tracings` counts tracings by step: a constant count shows that nothing was traced.
     `eager_steps` counts steps of the timed work that ran untraced. `tracing_records` has
-    `Framework.tracing_record` of every tracing of such a step, `layer_states` those of layers.
+    `Framework.tracing_record` of every tracing of such a step, `layer_states` the same of layers.
     """
 
     framework: Framework
@@ -153,7 +153,7 @@ def _witnessed_class(base: Any) -> Any:
 
 
 def _untracked_states(model: Any) -> tuple[Any, ...]:
-    """Return the distinct states of Keras' stateful layers; those of `FusedStack` are variables."""
+    """Return the distinct states of Keras' stateful layers; `FusedStack` has variables instead."""
     layers = list(layers_of(model))
     sides = [getattr(layer, f"{side}_layer", None) for layer in layers for side in _SIDES]
     states = [

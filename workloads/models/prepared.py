@@ -25,6 +25,7 @@ def prepare_model(model: Any, trial: Context) -> WitnessedModel:
     witnessed = witness_model(rewritten.model, framework)
     witnessed.witness.author_variables = rewritten.author_variables
     mark_recurrent_layers(witnessed, framework)
+    framework.prepare_masks(witnessed)
     set_compilation(witnessed, implementation, framework)
     if implementation.kernel == AUTO:
         witnessed.witness.has_chosen_step = True

@@ -16,6 +16,7 @@ GATED_LAYERS = (keras.layers.LSTM, keras.layers.GRU)
 _CELL_OF: dict[type, Cell] = {keras.layers.LSTM: "lstm", keras.layers.GRU: "gru"}
 _SIMPLE_CELLS: dict[str, Cell] = {"tanh": "rnn_tanh", "relu": "rnn_relu"}
 _PLAIN_REGULARIZERS = (keras.regularizers.L1, keras.regularizers.L2, keras.regularizers.L1L2)
+_RESETS_BEFORE = "{library} resets the state after its product (reset_after is false)"
 _NO_PENALTY: Factors = (0.0, 0.0)
 
 
@@ -86,20 +87,46 @@ def describe_layer(layer: Any, *, has_mask: bool) -> LibraryLayer | str:
         return reason
     if getattr(layer, "activity_regularizer", None) is not None:
         return "it has an activity regularizer"
-    is_gated = isinstance(forward, GATED_LAYERS)
-    traits = LayerTraits(
-        cell=cell,
-        activation=_activation_name(forward.activation) if is_gated else "tanh",
-        recurrent_activation=(
-            _activation_name(forward.recurrent_activation) if is_gated else "sigmoid"
-        ),
-        recurrent_dropout=forward.recurrent_dropout,
-        use_bias=forward.use_bias,
-        bidirectional=len(sides) == 2,
-        mask="right" if has_mask else "none",
-        stateful=bool(layer.stateful),
-    )
+    traits = _traits_of(forward, cell, has_mask=has_mask, is_bidirectional=len(sides) == 2)
     return LibraryLayer(layer, sides, traits)
+
+
+def traits_for_cudnn(layer: Any, *, has_mask: bool) -> tuple[LayerTraits, ...] | str:
+    """Return the traits of each direction of a recurrent layer, or why Keras has no cuDNN for it.
+
+    Keras' own path has more than a library's whole call: dropout on the inputs, constraints, any
+    regularizer, any direction. Whether a backend's cuDNN can run the traits is a question for
+    `workloads.eligibility`.
+    """
+    if type(layer) is keras.layers.Bidirectional:
+        sides = [layer.forward_layer, layer.backward_layer]
+    else:
+        sides = [layer]
+    found = []
+    for side in sides:
+        cell = _cell_of(side) if type(side) in (*_CELL_OF, keras.layers.SimpleRNN) else None
+        if cell is None:
+            over = f" over {type(side.cell).__name__}" if hasattr(side, "cell") else ""
+            return f"Keras has no cuDNN path for {type(side).__name__}{over}"
+        if not getattr(side.cell, "reset_after", True):
+            return _RESETS_BEFORE.format(library="cuDNN")
+        found.append(_traits_of(side, cell, has_mask=has_mask, is_bidirectional=len(sides) == 2))
+    return tuple(found)
+
+
+def _traits_of(side: Any, cell: Cell, *, has_mask: bool, is_bidirectional: bool) -> LayerTraits:
+    """Return the traits of one direction of a layer; those of both are alike if they are equal."""
+    is_gated = isinstance(side, GATED_LAYERS)
+    return LayerTraits(
+        cell=cell,
+        activation=_activation_name(side.activation) if is_gated else "tanh",
+        recurrent_activation=_activation_name(side.recurrent_activation) if is_gated else "sigmoid",
+        recurrent_dropout=side.recurrent_dropout,
+        use_bias=side.use_bias,
+        bidirectional=is_bidirectional,
+        mask="right" if has_mask else "none",
+        stateful=bool(side.stateful),
+    )
 
 
 def _parts(layer: Any) -> Iterator[Any]:
@@ -153,7 +180,7 @@ def _reason_to_keep(side: Any) -> str | None:
     if cell.dropout:
         return f"it has dropout on its inputs (dropout is {cell.dropout})"
     if not getattr(cell, "reset_after", True):
-        return "the libraries' GRU resets the state after its product (reset_after is false)"
+        return _RESETS_BEFORE.format(library="the libraries' GRU")
     for role in ("kernel", "recurrent", "bias"):
         if getattr(cell, f"{role}_constraint") is not None:
             return f"it has a {role} constraint"

@@ -12,7 +12,7 @@ the layers that it replaces.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,14 +21,20 @@ import keras
 
 from workloads.backends.framework import Framework
 from workloads.backends.loading import load_framework_of_keras
+from workloads.backends.registry import find_backend
 from workloads.eligibility import ineligibility_reason, layer_ineligibility_reason
 from workloads.failures import NotPossible
 from workloads.implementations import AUTO, Implementation
-from workloads.layer_traits import LayerTraits
+from workloads.layer_traits import Cell, LayerTraits
 from workloads.models.canonical_weights import CanonicalLayer
 from workloads.models.chains import Chain, Graph, KeptLayer, find_chains, is_recurrent_operation
 from workloads.models.fused_stack import FusedStack
-from workloads.models.recurrent_layers import keras_gated_layers, keras_recurrent_layers
+from workloads.models.recurrent_layers import (
+    GATED_LAYERS,
+    keras_gated_layers,
+    keras_recurrent_layers,
+    traits_for_cudnn,
+)
 from workloads.protocol import Device
 
 _MATRIX_OPTIMIZERS = ("Adafactor", "Lamb", "Muon")
@@ -40,7 +46,7 @@ class Rewritten:
     """The model that an arm runs, and the recurrent layers that stayed as their author wrote them.
 
     Only `fused` keeps layers. `author_variables` are the paths of the trainable variables of the
-    author's model, in its order, which is that of no implementation.
+    author's model, in its order, which no implementation has.
     """
 
     model: Any
@@ -50,10 +56,14 @@ class Rewritten:
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """What a rewrite would do to a model: why it cannot be, or which layers it would keep."""
+    """What a rewrite would do to a model: why it cannot be, or which layers it would keep.
+
+    With `is_masked` a layer that has a mask would run in a library's call on a GPU.
+    """
 
     reason: str | None
     kept: tuple[KeptLayer, ...] = ()
+    is_masked: bool = False
 
 
 def examine_rewrite(
@@ -66,28 +76,34 @@ def examine_rewrite(
     compute capability, if it is known.
     """
     reason = ineligibility_reason(implementation, LayerTraits(), device, capability=capability)
-    if reason is not None or implementation.kernel == AUTO:
+    if reason is not None:
         return Examination(reason)
+    if implementation.kernel == AUTO:
+        masked = _runs_masks_in_cudnn(model, implementation)
+        return Examination(_unmet_demand(model, implementation, device), is_masked=masked)
     if reason := _structure_reason(model):
         return Examination(reason)
     if implementation.kernel == "portable":
         return Examination(_unroll_reason(model) if _unrolls(implementation) else None)
-    chains, kept = _find_all_chains(model, implementation)
-    if not (chains or kept):
+    if not any(is_recurrent_operation(layer) for _, layer in _operations(model)):
         return Examination("the model has no recurrent layer: use the kernel portable or auto")
     if implementation.kernel == "cudnn":
-        first = next(iter(kept), None)
-        return Examination(None if first is None else f"layer {first.name}: {first.reason}")
+        masked = _runs_masks_in_cudnn(model, implementation)
+        return Examination(_cudnn_reason(model, implementation), is_masked=masked)
+    chains, kept = _find_all_chains(model, implementation)
     if not chains:
         reasons = "; ".join(f"{layer.name}: {layer.reason}" for layer in kept)
         return Examination(f"no layer can be fused ({reasons})", kept)
-    return Examination(_optimizer_reason(model), kept)
+    stay = {layer.name for layer in kept}
+    reason = _optimizer_reason(model) or _unmet_demand(model, implementation, device, stay)
+    is_masked = any(chain.traits.mask != "none" for chain in chains)
+    return Examination(reason, kept, is_masked)
 
 
 def rewrite(model: Any, implementation: Implementation, framework: Framework) -> Rewritten:
     """Return a built model with the kernel of an implementation, and with equal weights.
 
-    Layers of the result are those of `model`, which must not be used afterwards. What it was
+    The result takes over layers of `model`, which must not be used afterwards. What it was
     compiled with is kept. Raise `NotPossible` if there is nothing to fuse.
     """
     author_variables = tuple(variable.path for variable in model.trainable_variables)
@@ -313,17 +329,104 @@ def _takes_inputs_and_outputs(kind: Any) -> bool:
     return names[:2] == ["inputs", "outputs"] or {"args", "kwargs"} <= set(names)
 
 
-def _unroll_reason(model: Any) -> str | None:
-    """Return which layer cannot be unrolled."""
+def _operations(model: Any) -> Iterator[tuple[Graph, Any]]:
+    """Yield the layers of a model and of all nested ones, each with its graph."""
     for part in _models_inside(model).values():
         graph = Graph(part)
-        for layer in graph.layers:
-            if is_recurrent_operation(layer) and graph.steps(layer) is None:
+        yield from ((graph, layer) for layer in graph.layers)
+
+
+def _unroll_reason(model: Any) -> str | None:
+    """Return which layer cannot be unrolled."""
+    for graph, layer in _operations(model):
+        if is_recurrent_operation(layer) and graph.steps(layer) is None:
+            return (
+                f"layer {layer.name}: the length of its sequences is open: give keras.Input"
+                " the number of steps, or leave +unroll out"
+            )
+    return None
+
+
+def _cudnn_reason(model: Any, implementation: Implementation) -> str | None:
+    """Return which recurrent layer Keras would refuse to run by cuDNN, and why."""
+    for graph, layer in _operations(model):
+        if not is_recurrent_operation(layer):
+            continue
+        traits = traits_for_cudnn(layer, has_mask=graph.has_mask(layer))
+        if isinstance(traits, str):
+            return f"layer {layer.name}: {traits}"
+        reasons = (layer_ineligibility_reason(implementation, each) for each in traits)
+        if reason := next(filter(None, reasons), None):
+            return f"layer {layer.name}: {reason}"
+    return None
+
+
+def _runs_masks_in_cudnn(model: Any, implementation: Implementation) -> bool:
+    """Return whether Keras runs a layer that has a mask by cuDNN, where it may use cuDNN."""
+    if _structure_reason(model) is not None:  # its layers' calls are not known: any may be masked
+        return any(_makes_mask(layer) for layer in model._flatten_layers())
+    cudnn = Implementation(implementation.backend, "cudnn")
+    for graph, layer in _operations(model):
+        if is_recurrent_operation(layer) and graph.has_mask(layer):
+            traits = traits_for_cudnn(layer, has_mask=True)
+            if not isinstance(traits, str) and not any(
+                layer_ineligibility_reason(cudnn, each) for each in traits
+            ):
+                return True
+    return False
+
+
+def _makes_mask(layer: Any) -> bool:
+    return isinstance(layer, keras.layers.Masking) or bool(getattr(layer, "mask_zero", False))
+
+
+def _unmet_demand(
+    model: Any, implementation: Implementation, device: Device, names: Collection[str] | None = None
+) -> str | None:
+    """Return which layer with `use_cudnn=True` Keras refuses on the device; None if it runs all.
+
+    Only layers with one of the `names` count, by default all. The layers of a model whose graph is
+    not known count as layers without a mask.
+    """
+    if _structure_reason(model) is None:
+        layers = [(layer, graph.has_mask(layer)) for graph, layer in _operations(model)]
+        layers = [pair for pair in layers if is_recurrent_operation(pair[0])]
+    else:
+        layers = [(layer, False) for layer in keras_gated_layers(model)]
+    for layer, has_mask in layers:
+        if names is not None and layer.name not in names:
+            continue
+        for side in keras_gated_layers(layer):
+            if side.use_cudnn is True and (
+                reason := _demand_refusal(side, implementation.backend, device, has_mask=has_mask)
+            ):
                 return (
-                    f"layer {layer.name}: the length of its sequences is open: give keras.Input"
-                    " the number of steps, or leave +unroll out"
+                    f"layer {layer.name} has use_cudnn=True, which Keras refuses here: {reason}."
+                    ' use_cudnn="auto" runs everywhere'
                 )
     return None
+
+
+def _demand_refusal(side: Any, name: str, device: Device, *, has_mask: bool) -> str | None:
+    """Return why Keras refuses a layer of one direction that demands cuDNN."""
+    backend = find_backend(name)
+    cell: Cell = "lstm" if isinstance(side, keras.layers.LSTM) else "gru"
+    is_ignored = cell in backend.ignores_use_cudnn
+    if device == "cpu" and not is_ignored:
+        return "cuDNN kernels need an NVIDIA GPU"
+    if type(side) not in GATED_LAYERS:
+        return None  # its own code decides
+    traits = traits_for_cudnn(side, has_mask=has_mask)
+    if isinstance(traits, str):
+        return traits
+    (own,) = traits
+    if side.unroll and not backend.always_eager:  # an eager loop is not unrolled
+        return "cuDNN runs the whole sequence in one call and cannot be unrolled"
+    if not is_ignored:
+        return layer_ineligibility_reason(Implementation(name, "cudnn"), own)
+    if own.recurrent_dropout > 0:
+        return f"cuDNN has no recurrent dropout (recurrent_dropout is {own.recurrent_dropout})"
+    return f"Keras' cuDNN path takes no mask on {name}" if own.mask != "none" else None
 
 
 def _optimizer_reason(model: Any) -> str | None:

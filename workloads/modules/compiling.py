@@ -1,20 +1,35 @@
 """`torch.compile`: what it made of a module, and whether it can build a program here."""
 
+import atexit
 import functools
 import re
 from collections import Counter
+from contextlib import ExitStack
 from typing import Any
 
 import torch
 from torch._dynamo.utils import counters
+from torch._inductor.utils import fresh_cache
 
 _SHOWN_REASON = 100  # characters
 
 
+_folder_of_programs = ExitStack()
+"""Inductor's folder of compiled programs, which is empty at first."""
+
+atexit.register(_folder_of_programs.close)
+
+
 def compile_module(module: Any) -> Any:
-    """Return a module that is compiled when it is called; the counts begin anew."""
+    """Return a module that is compiled when it is called; the counts begin anew.
+
+    Nothing that was compiled before is used: Inductor keeps its programs on disk, and a trial that
+    found the programs of an earlier one would report a fraction of its compile time.
+    """
     torch._dynamo.reset()
     counters.clear()
+    _folder_of_programs.close()
+    _folder_of_programs.enter_context(fresh_cache())
     return torch.compile(module)
 
 

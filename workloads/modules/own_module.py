@@ -35,11 +35,11 @@ class OwnModule:
 
 
 def is_torch_module(model: object) -> bool:
-    """Return True for a PyTorch module; a Keras model does not count as one."""
+    """Return True for a PyTorch module; a layer or model of Keras does not count as one."""
     torch, keras = sys.modules.get("torch"), sys.modules.get("keras")
     if torch is None or not isinstance(model, torch.nn.Module):
         return False
-    return keras is None or not isinstance(model, keras.Model)
+    return keras is None or not isinstance(model, keras.Layer)
 
 
 def with_functions_next_to(
@@ -47,12 +47,18 @@ def with_functions_next_to(
 ) -> OwnModule:
     """Return a module with the functions `loss`, `optimizer` and `metrics` of the file of `build`.
 
-    Raise `BadRequest` for one that cannot be called, and for a choice of weights.
+    Raise `BadRequest` for one that cannot be called, and for settings of Keras models alone.
     """
     if settings.get("weights") == "own":
         raise BadRequest(
             f"{place}: expected no settings.weights, because the weights of a PyTorch module are"
             " always those that its layers draw, equal on all arms; received own: leave it out"
+        )
+    if settings.get("class_weight") is not None:
+        raise BadRequest(
+            f"{place}: expected no settings.class_weight, because a module has its own loss;"
+            f" received {settings['class_weight']}: put the weights into loss, or let the function"
+            " of the data return sample weights, which loss gets as its third argument"
         )
     names = vars(sys.modules[inspect.unwrap(build).__module__])
     found = {name: names.get(name) for name in ("loss", "optimizer", "metrics")}

@@ -31,8 +31,8 @@ LOW_PRECISION = {"bf16": torch.bfloat16, "fp16": torch.float16}
 class ModuleRun:
     """A module on the device of a trial, and the steps that train and evaluate it.
 
-    Batches are those of the framework's feed: inputs and targets, perhaps with sample weights. A
-    module gets the arrays of a tuple as arguments, and those of a dict by their names.
+    Batches come from the framework's feed: inputs and targets, perhaps with sample weights. A
+    module gets the arrays of a tuple as arguments, and the arrays of a dict by their names.
 
     Raise `NotPossible` if `torch.compile` is asked for and cannot build a program here, and
     `BadRequest` for a training without a loss, or with an optimizer that needs a closure.
@@ -52,7 +52,8 @@ class ModuleRun:
             raise NotPossible(f"{trial.implementation} on {trial.device}: {reason}")
         self.own, self.plan, self.framework = own, plan, framework
         self.module: nn.Module = own.module.to(self.device)
-        self._call = compiling.compile_module(self.module) if self.is_compiled else self.module
+        self._call: Any = self.module
+        self.forget_compiled()
         self._precision = trial.implementation.precision
         self._scaler = torch.amp.GradScaler(self.device, enabled=self._precision == "fp16")
         self.optimizer = None
@@ -155,6 +156,11 @@ class ModuleRun:
 
     # The state
 
+    def forget_compiled(self) -> None:
+        """Let the next call compile the module anew, if it is to be compiled."""
+        if self.is_compiled:
+            self._call = compiling.compile_module(self.module)
+
     def state(self) -> dict[str, Any]:
         """Return a copy of all that training changes."""
         state: dict[str, Any] = {
@@ -233,7 +239,7 @@ def _samples_in(batch: tuple[Any, ...]) -> int:
 
 
 def call_with(module: Any, inputs: Any) -> Any:
-    """Call a module with a batch: an array, the arrays of a tuple, or those of a dict by name."""
+    """Call a module with a batch: an array, or the arrays of a tuple, or of a dict by name."""
     if isinstance(inputs, Mapping):
         return module(**inputs)
     return module(*inputs) if isinstance(inputs, tuple | list) else module(inputs)

@@ -4,7 +4,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from workloads.data.sources import data_digest
+from workloads.data.sources import data_digest, expect_available
 from workloads.settings import MetricGoal, StackSettings, TrainingPlan, UpTo10
 
 
@@ -61,3 +61,7 @@ class TrainingSettings(StackSettings):
     def data_digest(self) -> str:
         """Return the SHA-256 of the data set, or raise `DataError` if it is missing here."""
         return data_digest(self.dataset, self.data_path)
+
+    def expect_data(self) -> None:
+        """Raise `DataError` if the data set is neither on this machine nor to be downloaded."""
+        expect_available(self.dataset, self.data_path)

@@ -64,8 +64,8 @@ class ArmSummary:
 
     With `matched` the measures are over the complete rounds and comparable between arms, else over
     all complete trials of this arm, `used` in number. Measures that only a fresh trainer has are
-    always over all. An energy of several scopes is excluded; those of unlike `energy_scope` are not
-    comparable. `run_ids` are the trials behind the measures, by `Measure.trainer`.
+    always over all. An energy of several scopes is excluded; energies of unlike `energy_scope`
+    are not comparable. `run_ids` are the trials behind the measures, by `Measure.trainer`.
 
     `mathematics` compares what the arm computes with a reference; None for a reference, and without
     fingerprints. `planned` is false for an arm that the last start did not run. `verdict` is the
@@ -285,11 +285,14 @@ def learning(
         curve
         for arm, trials in used.items()
         if arm.measure == "full"
-        for curve in _curves(arm, trials, matched.get(arm, False))
+        for curve in _learning_curves_of(arm, trials, matched.get(arm, False))
     )
 
 
-def _curves(arm: Arm, trials: Sequence[FinishedTrial], matched: bool) -> list[LearningCurve]:
+def _learning_curves_of(
+    arm: Arm, trials: Sequence[FinishedTrial], matched: bool
+) -> list[LearningCurve]:
+    """Return a curve per metric: medians and quartiles over blocks; repeats are averaged."""
     seconds: dict[int, list[float]] = defaultdict(list)
     values: dict[tuple[str, int], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for trial in trials:

@@ -5,14 +5,16 @@ completed and have all the metrics. Energies compete only within their scope.
 """
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
+from typing import TypeAlias
 
 from orchestrator.analysis.measures import finite, scopes_of
+from orchestrator.analysis.pairing.margins import JudgedMargin
 from orchestrator.analysis.results import result_metrics
 from orchestrator.core.arms import Arm, HardwareRef
-from orchestrator.core.criteria import Margins, PublishedRow
+from orchestrator.core.criteria import PublishedRow
 from orchestrator.core.records import Direction, SweepRecord
 from orchestrator.core.trial import Config, ConfigValue, FinishedTrial, canonical, is_number
 from workloads.metrics import FRESH_ONLY, METRICS
@@ -20,7 +22,15 @@ from workloads.metrics import FRESH_ONLY, METRICS
 TRADED_EXPENSES = tuple(metric.name for metric in METRICS if metric.is_traded_for_accuracy)
 """The expenses of the trade-offs. Peak memory counts only if every trainer was fresh."""
 
+TIE_BREAKERS = ("train_s", "step_ms", "predict_ms")
+"""The times that decide between equally good configs, the first that was measured."""
+
 _ROUNDING = 1e-9
+
+_TWO_SIDED = 1.959964
+"""The quantile of the normal distribution for 95 %."""
+
+MarginOf: TypeAlias = Callable[[str, float], JudgedMargin]
 
 _Repeats = Sequence[FinishedTrial]  # the trials of one config on one arm
 
@@ -29,7 +39,8 @@ _Repeats = Sequence[FinishedTrial]  # the trials of one config on one arm
 class ParetoPoint:
     """One config on one arm: each objective's mean over its complete repeats.
 
-    `scope` is the scope of its energy, if an objective is one.
+    `scope` is the scope of its energy, if an objective is one. `time` is the mean of the first of
+    `TIE_BREAKERS` that its trials have: of equally good points the fastest one comes first.
     """
 
     block: int
@@ -39,13 +50,24 @@ class ParetoPoint:
     repeats: int
     run_ids: tuple[str, ...]
     scope: str = ""
+    time: float = math.inf
+
+    def order(self, *costs: float) -> tuple[object, ...]:
+        """Return the sort key that chooses among points with these costs, ties included."""
+        return (*(_rounded(cost) for cost in costs), self.time, self.block, self.arm)
+
+
+def _rounded(cost: float) -> float:
+    """Round to the precision of a mean over batches in float32: closer values are a tie."""
+    return float(f"{cost:.5e}") if math.isfinite(cost) else cost
 
 
 @dataclass(frozen=True, slots=True)
 class Front:
     """The non-dominated points out of `tried`; `left_out` counts the configs without a point.
 
-    The arms `apart` have no points, because they do another amount of work.
+    The arms `apart` have no points, because they do another amount of work, and neither have those
+    of `different_mathematics`.
     """
 
     objectives: Mapping[str, Direction]
@@ -53,6 +75,7 @@ class Front:
     tried: int
     left_out: int
     apart: tuple[Arm, ...] = ()
+    different_mathematics: tuple[Arm, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,29 +99,44 @@ class Choice:
 
     `fastest` has the shortest training of those within `margin` of the best `result`. `knee` is
     that of the Pareto front of both; None for fewer than three points. Their values are the
-    result, `train_s` and, if it was measured, `step_ms`.
+    result, `train_s` and, if it was measured, `step_ms`. `configs` and `arms` count what was
+    tried. Of the other configs (of each variant), `within_noise` have a result (on their best arm)
+    that `samples` validation samples cannot tell from the best one (two proportions, 95 %), the
+    lowest being `lowest_within_noise`; `samples` is None if the result is no such accuracy.
+    `arms_as_good` counts the arms on which the best config has the same result within rounding.
     """
 
     result: str
-    margin: float
+    margin: JudgedMargin
     best: ParetoPoint
     fastest: ParetoPoint
     knee: ParetoPoint | None
     tried: int
+    configs: int
+    arms: int
+    arms_as_good: int
+    samples: int | None
+    within_noise: int
+    lowest_within_noise: float | None
 
 
-def pareto_front(record: SweepRecord, work: str = "") -> Front:
+def pareto_front(record: SweepRecord, work: str = "", different: Collection[Arm] = ()) -> Front:
     """Return the Pareto front of all arms with this amount of work, in the first objective's order.
 
-    Arms timed in slices are kept apart if others were trained.
+    Arms timed in slices are kept apart if others were trained. Arms that are `different` compute
+    something else than the others, so they have no place on the front.
     """
     modes = {arm: arm.measure for arm in {trial.arm for trial in record.trials}}
     wanted = (work, "full" if "full" in modes.values() else "timing")
-    apart = {arm for arm, mode in modes.items() if (arm.work, mode) != wanted}
+    apart = {arm for arm, mode in modes.items() if (arm.work, mode) != wanted} - set(different)
+    left_out = apart.union(different)
     ended = (trial for trial in record.trials if trial.status != "pruned")
-    alike = _by_config(trial for trial in ended if trial.arm not in apart)
+    alike = _by_config(trial for trial in ended if trial.arm not in left_out)
     points = [_point(repeats, record.objectives) for repeats in alike]
-    return _front(points, record.objectives, tuple(sorted(apart)))
+    front = _front(points, record.objectives)
+    return replace(
+        front, apart=tuple(sorted(apart)), different_mathematics=tuple(sorted(different))
+    )
 
 
 def trade_offs(record: SweepRecord, trials: Sequence[FinishedTrial]) -> tuple[TradeOff, ...]:
@@ -137,20 +175,23 @@ def trade_offs(record: SweepRecord, trials: Sequence[FinishedTrial]) -> tuple[Tr
 
 
 def choose_by_result(
-    fronts: Sequence[TradeOff], trials: Sequence[FinishedTrial], margins: Margins
+    fronts: Sequence[TradeOff], trials: Sequence[FinishedTrial], margin_of: MarginOf
 ) -> Choice | None:
     """Return the choice on the front of the result and `train_s` that is over all hardware.
 
     None without such a front, and for a single config, which is measured to compare arms. `trials`
-    are those of the fronts; `margins` are the differences that do not matter.
+    are those of the fronts; `margin_of` gives the difference that does not matter from a value of
+    a result.
     """
     whole = next((front for front in fronts if front.expense == "train_s"), None)
     if whole is None or len({canonical(trial.config) for trial in trials}) < 2:
         return None
-    sign, points = sign_of(whole.direction), whole.front.points
-    costs = [(sign * point.values[whole.result], point.values["train_s"]) for point in points]
-    margin = margins.of_result(whole.result).against(points[0].values[whole.result])
-    within = [i for i, (cost, _) in enumerate(costs) if cost <= costs[0][0] + margin + _ROUNDING]
+    sign, result, points = sign_of(whole.direction), whole.result, whole.front.points
+    points = tuple(sorted(points, key=lambda point: point.order(sign * point.values[result])))
+    costs = [(sign * point.values[result], point.values["train_s"]) for point in points]
+    margin = margin_of(result, points[0].values[result])
+    limit = costs[0][0] + margin.value + _ROUNDING
+    within = [i for i, (cost, _) in enumerate(costs) if cost <= limit]
     fast = min(within, key=lambda i: costs[i][1])
 
     def with_step(point: ParetoPoint) -> ParetoPoint:
@@ -161,7 +202,45 @@ def choose_by_result(
 
     best, fastest, bend = with_step(points[0]), with_step(points[fast]), _knee(costs)
     knee = None if bend is None else with_step(points[bend])
-    return Choice(whole.result, margin, best, fastest, knee, whole.front.tried)
+    every = config_points((trial for trial in trials if trial.status != "pruned"), (result,))
+    as_good = {
+        point.arm
+        for point in every
+        if (point.block, point.arm.variant) == (best.block, best.arm.variant)
+        and _rounded(point.values[result]) == _rounded(best.values[result])
+    }
+    best_of_config: dict[object, float] = {}
+    for point in every:
+        key = point.block, point.arm.variant
+        cost = sign * point.values[result]
+        best_of_config[key] = min(cost, best_of_config.get(key, math.inf))
+    rivals = [
+        sign * cost
+        for key, cost in best_of_config.items()
+        if key != (best.block, best.arm.variant)
+        and margin.samples is not None
+        and not _are_told_apart(sign * cost, best.values[result], margin.samples)
+    ]
+    return Choice(
+        result=result,
+        margin=margin,
+        best=best,
+        fastest=fastest,
+        knee=knee,
+        tried=whole.front.tried,
+        configs=len({point.block for point in every}),
+        arms=len({point.arm for point in every}),
+        arms_as_good=len(as_good),
+        samples=margin.samples,
+        within_noise=len(rivals),
+        lowest_within_noise=min(rivals, default=None),
+    )
+
+
+def _are_told_apart(share: float, other: float, samples: int) -> bool:
+    """Return whether two shares of so many samples differ by more than chance (95 %, two-sided)."""
+    error = math.sqrt((share * (1 - share) + other * (1 - other)) / samples)
+    return abs(share - other) > _TWO_SIDED * error + _ROUNDING
 
 
 def _knee(costs: Sequence[tuple[float, float]]) -> int | None:
@@ -209,7 +288,6 @@ def _by_config(trials: Iterable[FinishedTrial]) -> list[_Repeats]:
 def _front(
     configs: Sequence[ParetoPoint | None],
     objectives: Mapping[str, Direction],
-    apart: tuple[Arm, ...] = (),
 ) -> Front:
     """Return the Pareto front of these configs × arms, by scope, in the first objective's order."""
     signs = [(name, sign_of(aim)) for name, aim in objectives.items()]
@@ -219,10 +297,10 @@ def _front(
         by_scope.setdefault(point.scope, []).append(point)
     for _, points in sorted(by_scope.items()) if objectives else ():
         costs = [tuple(sign * point.values[name] for name, sign in signs) for point in points]
-        best = sorted((costs[i], points[i].block, points[i].arm, i) for i in non_dominated(costs))
-        kept += [points[i] for *_, i in best]
+        best = sorted(non_dominated(costs), key=lambda i: points[i].order(*costs[i]))
+        kept += [points[i] for i in best]
     tried = sum(point is not None for point in configs)
-    return Front(objectives, tuple(kept), tried, len(configs) - tried, apart)
+    return Front(objectives, tuple(kept), tried, len(configs) - tried)
 
 
 def non_dominated(costs: Sequence[tuple[float, ...]]) -> list[int]:
@@ -255,8 +333,12 @@ def _point(trials: _Repeats, metrics: Collection[str]) -> ParetoPoint | None:
             return None
         values[name] = numbers[0] if len(numbers) == 1 else fmean(numbers)
     first, run_ids = trials[0], tuple(trial.run_id for trial in trials)
+    times = ([trial.metrics.get(name, math.inf) for trial in trials] for name in TIE_BREAKERS)
+    time = next((fmean(of_trials) for of_trials in times if math.inf not in of_trials), math.inf)
     scope = min(scopes, default="")
-    return ParetoPoint(first.block, first.arm, first.config, values, len(trials), run_ids, scope)
+    return ParetoPoint(
+        first.block, first.arm, first.config, values, len(trials), run_ids, scope, time
+    )
 
 
 @dataclass(frozen=True, slots=True)

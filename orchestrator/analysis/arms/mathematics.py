@@ -1,8 +1,8 @@
 """Whether the arms of a sweep compute the same: a verdict of speed needs equal mathematics.
 
 All arms of a round start from equal weights and see equal samples. Before its warm-up each trial
-reports outputs and gradients at these weights, without dropout (its fingerprint). Here those of
-each arm are compared with those of a reference arm in the same round.
+reports outputs and gradients at these weights, without dropout (its fingerprint). Here the
+fingerprints of each arm are compared with those of a reference arm in the same round.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ class Tolerance:
 
 
 FINGERPRINT_TOLERANCES: Mapping[Precision, Tolerance] = {
-    # Rounding errors grow with the number of steps: float32 has 6e-8 per operation, and measured
-    # differences are below 1e-5 of the outputs after some hundred steps. A wrong gate, activation
-    # or weight changes outputs by several percent. Gradients add up over the steps.
+    # Rounding errors grow with the number of steps: float32 has 6e-8 per operation, and differences
+    # of some 1e-6 are measured (docs/methodology.md). A wrong gate, activation or weight changes
+    # outputs by several percent. Gradients add up over the steps.
     "float32": Tolerance(outputs=1e-3, gradients=1e-2),
     # 11 bits of mantissa: 5e-4 per operation.
     "tf32": Tolerance(outputs=2e-2, gradients=1e-1),
     # As many bits; gradients are computed without a loss scale, and small ones underflow.
     "fp16": Tolerance(outputs=2e-2, gradients=3e-1),
-    # 8 bits: 4e-3 per operation. Measured are 1 % of the outputs and 6 % of the gradients.
+    # 8 bits: 4e-3 per operation. Measured are 2 % of outputs and gradients.
     "bf16": Tolerance(outputs=1e-1, gradients=3e-1),
 }
 """The tolerance of each precision; of two arms the wider one counts."""
@@ -113,6 +113,15 @@ def compare_mathematics(
     return compared
 
 
+def different_arms(trials: Iterable[FinishedTrial], baseline: Baseline | None) -> frozenset[Arm]:
+    """Return the arms that compute something else than their reference."""
+    by_arm = defaultdict[Arm, list[FinishedTrial]](list)
+    for trial in trials:
+        by_arm[trial.arm].append(trial)
+    compared = compare_mathematics(by_arm, baseline)
+    return frozenset(arm for arm, mathematics in compared.items() if mathematics.is_different)
+
+
 def references(arms: Iterable[Arm], baseline: Baseline | None) -> dict[Arm, Arm]:
     """Return the reference of each arm but the references themselves.
 
@@ -159,7 +168,7 @@ def fingerprint_difference(
 
 
 def tolerance_of(*arms: Arm) -> Tolerance:
-    """Return the widest tolerance of these arms; that of float32 where the precision is unknown."""
+    """Return the widest tolerance of these arms; an unknown precision counts as float32."""
     known = [known_implementation(arm) for arm in arms]
     every = [FINGERPRINT_TOLERANCES[i.precision if i else "float32"] for i in known]
     return Tolerance(max(t.outputs for t in every), max(t.gradients for t in every))

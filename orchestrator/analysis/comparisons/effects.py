@@ -126,10 +126,10 @@ class Region:
 class Crossover:
     """An arm's speed-up over another along one size, within what was tried.
 
-    `effect` is that of the size on the speed-up, with a level that is corrected for all curves of
-    the report. `regions` are ordered by rising values. If the arms cross, the arm is the faster one
-    `above` or `below` the `crossing`, the value at which the curve crosses 1. If fewer than four
-    values were tried there is no line. `reason` explains an `inconclusive` verdict.
+    `effect` is the effect of the size on the speed-up, with a level that is corrected for all
+    curves of the report. `regions` are ordered by rising values. If the arms cross, the arm is
+    the faster one `above` or `below` the `crossing`, the value at which the curve crosses 1. If
+    fewer than four values were tried there is no line. `reason` explains an `inconclusive` verdict.
     """
 
     baseline: Arm
@@ -157,7 +157,7 @@ def crossovers(
         if param.is_size
     ]
     family = sum(_refusal(*curve) is None for curve in curves)
-    return tuple(_crossover(*curve, margin, family) for curve in curves)
+    return tuple(_crossover_along(*curve, margin, family) for curve in curves)
 
 
 def _refusal(comparison: Comparison, name: str, design: Design) -> str | None:
@@ -167,9 +167,13 @@ def _refusal(comparison: Comparison, name: str, design: Design) -> str | None:
     return design.refusal(name)
 
 
-def _crossover(
+def _crossover_along(
     comparison: Comparison, name: str, design: Design, margin: float, family: int
 ) -> Crossover:
+    """Fit the speed-up of an arm along one size, and return where it is faster and slower.
+
+    `family` is the number of such curves in the report; the level is corrected for all of them.
+    """
     base, metric = comparison.baseline, comparison.metric
     assert base is not None
     assert metric is not None  # or there would be no pair

@@ -15,12 +15,17 @@ import numpy as np
 from scipy.special import stdtrit
 
 from orchestrator.analysis.measures import scopes_of, value_of
-from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Round
+from orchestrator.analysis.pairing.complete_rounds import (
+    CompleteRounds,
+    Round,
+    typical_disturbance,
+)
 from orchestrator.analysis.pairing.pairs import Baseline, positive_values
 from orchestrator.analysis.statistics import estimates
 from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS, Estimate
 from orchestrator.analysis.statistics.verdicts import Conclusion, judge
 from orchestrator.core.arms import Arm, HardwareUse
+from orchestrator.core.disturbance import Disturbance
 from orchestrator.core.names import known_implementation
 from orchestrator.core.text import counted
 from workloads.metrics import FRESH_ONLY, METRICS, WITH_ENERGY_SCOPE
@@ -42,12 +47,14 @@ class Behind:
     """An arm compared with the leader of its group.
 
     `ratio` is its value over the leader's (geometric mean over blocks), with the corrected
-    interval, or the plain one if the blocks are too few for a standing.
+    interval, or the plain one if the blocks are too few for a standing. `bias` is the largest
+    factor that other work may have caused; None on a quiet machine.
     """
 
     arm: Arm
     standing: Standing
     ratio: Estimate | None
+    bias: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +64,9 @@ class Ranking:
     `among` is the kind of choice: implementations (in all variants) `within` one hardware class,
     hardware `within` one implementation (and variant), or arms (`within` is empty). `sole` is true
     if the leader is significantly better than each other one. `disturbed` counts the `blocks` in
-    which an arm was disturbed, if there were too few quiet ones; if many, the ranking is
-    `provisional`. `reason` explains why no standing is possible. `left_out` are arms of an earlier
-    start that lack the rounds for a rank.
+    which an arm was disturbed, if there were too few quiet ones, and `disturbance` has the causes
+    with their medians; if many are, the ranking is `provisional`. `reason` explains why no standing
+    is possible. `left_out` are arms of an earlier start that lack the rounds for a rank.
     """
 
     metric: str
@@ -73,6 +80,7 @@ class Ranking:
     reason: str | None
     left_out: tuple[Arm, ...]
     provisional: bool
+    disturbance: Disturbance
 
 
 def rankings(
@@ -156,9 +164,11 @@ def _rank(
     biases = [matched.bias(selection, pair) for pair in combinations(order, 2)]
     judged = judge(differences, math.log1p(margin), error, biases)
     behind = []  # the first pairs are those of the leader
-    for arm, logs_behind, judgement in zip(order[1:], differences, judged, strict=False):
+    of_leader = zip(order[1:], differences, judged, biases, strict=False)
+    for arm, logs_behind, judgement, bias in of_leader:
         ratio = estimates.exponential(judgement.corrected or estimates.t_interval(logs_behind))
-        behind.append(Behind(arm, _STANDINGS.get(judgement.conclusion, "inconclusive"), ratio))
+        standing = _STANDINGS.get(judgement.conclusion, "inconclusive")
+        behind.append(Behind(arm, standing, ratio, math.exp(bias) if bias else None))
     return Ranking(
         metric,
         among,
@@ -171,6 +181,7 @@ def _rank(
         reason=f"at least {MIN_BLOCKS} are needed" if len(blocks) < MIN_BLOCKS else None,
         left_out=tuple(arm for arm in logs_of if arm not in ranked),
         provisional=selection.is_busy,
+        disturbance=typical_disturbance(selection.disturbed.values()),
     )
 
 

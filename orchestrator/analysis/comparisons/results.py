@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
 
-from orchestrator.analysis.measures import finite
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, ended_rounds
+from orchestrator.analysis.pairing.margins import Widened, judged_margin
 from orchestrator.analysis.pairing.pairs import PairedResults, pair_results
 from orchestrator.analysis.results import result_metrics
 from orchestrator.analysis.statistics import verdicts
@@ -30,7 +30,6 @@ _VERDICTS: Mapping[Direction, Mapping[Conclusion, ResultVerdict]] = {
 _SIDES = ("its", "the baseline's")
 _UNSPOILED: tuple[ResultVerdict, ResultVerdict] = ("worse", "better")
 """The verdict that a divergence of this side, or of the baseline, does not contradict."""
-_WHOLE = 0.01  # of a sample: the error of single precision and of a mean over batches
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +40,9 @@ class ResultComparison:
     interval; the verdict follows from `corrected`, which is None for fewer than `MIN_BLOCKS`
     blocks: `equal` is wholly within the margin, which is in the metric's unit. `share` is the
     margin as a share of the baseline's mean, if the spec (or the default) gives it so. `p_value`
-    (of no difference) is adjusted for the other comparisons by this metric. `step` is the change
-    of an accuracy by one validation sample, if the margin was widened to it. `diverged` and
+    (of no difference) is adjusted for the other comparisons by this metric. `widened` tells to what
+    the margin of an accuracy was widened, and `validation_samples` of how many samples it is the
+    share that is predicted rightly; None for other metrics. `diverged` and
     `baseline_diverged` count blocks in which only that side's training diverged. `reason` explains
     an `inconclusive` verdict.
     """
@@ -57,7 +57,8 @@ class ResultComparison:
     margin: float
     share: float | None
     blocks_needed: BlocksNeeded | None
-    step: float | None
+    widened: Widened | None
+    validation_samples: int | None
     diverged: int
     baseline_diverged: int
     reason: str | None
@@ -92,11 +93,9 @@ def _compare(
     paired = [
         pair_results(matched, arm, base, metric) if base else PairedResults() for arm, base in sides
     ]
-    spec_margin = record.criteria.margins.of_result(metric)
     baselines = [pair.baseline for of_arm in paired for pair in of_arm.pairs]
-    step = _coarse_step(record, matched, metric)
-    margin = step or spec_margin.against(fmean(baselines) if baselines else 0.0)
-    judgements = verdicts.judge([of_arm.differences for of_arm in paired], margin)
+    margin = judged_margin(record, matched, metric, fmean(baselines) if baselines else 0.0)
+    judgements = verdicts.judge([of_arm.differences for of_arm in paired], margin.value)
     complete, broken = ended_rounds(record)
 
     def lost_blocks(arm: Arm, compared: Arm) -> int:
@@ -119,34 +118,16 @@ def _compare(
             confidence=judgement.confidence,
             p_value=judgement.p_value,
             verdict=verdict,
-            margin=margin,
-            share=spec_margin.value if spec_margin.is_share and not step else None,
+            margin=margin.value,
+            share=margin.share,
             blocks_needed=judgement.blocks_needed,
-            step=step,
+            widened=margin.widened,
+            validation_samples=margin.samples,
             diverged=diverged[0],
             baseline_diverged=diverged[1],
             reason=reason,
         )
     return comparisons
-
-
-def _coarse_step(record: SweepRecord, matched: CompleteRounds, metric: str) -> float | None:
-    """Return the change of an accuracy by one validation sample if it is wider than the margin.
-
-    None if a value is not a whole number of steps: the metric then counts more than one item a
-    sample, or is no accuracy.
-    """
-    sizes = {data.validation_samples for data in record.datasets if data.validation_samples > 0}
-    margin = record.criteria.margins.of_result(metric)
-    if margin.is_share or not sizes or min(sizes) * margin.value >= 1:
-        return None
-    every = (trial for arm in matched.trials for trial in matched.all_trials(arm))
-    is_whole = all(
-        0 <= accuracy <= 1
-        and any(abs(accuracy * size - round(accuracy * size)) < _WHOLE for size in sizes)
-        for accuracy in finite(every, metric)
-    )
-    return 1 / min(sizes) if is_whole else None
 
 
 def _verdict(

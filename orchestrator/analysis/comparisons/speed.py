@@ -13,7 +13,7 @@ from typing import Literal
 from orchestrator.analysis.comparisons.results import ResultComparison, compare_results
 from orchestrator.analysis.measures import TIMES
 from orchestrator.analysis.pairing import pairs
-from orchestrator.analysis.pairing.complete_rounds import CompleteRounds
+from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, typical_disturbance
 from orchestrator.analysis.pairing.pairs import Baseline, Pair, PairedTimes
 from orchestrator.analysis.statistics import estimates, verdicts
 from orchestrator.analysis.statistics.estimates import MIN_BLOCKS, Estimate
@@ -47,8 +47,8 @@ class Comparison:
 
     With `different_mathematics` the arm or its baseline computes something else than its reference:
     then their times are not compared. `measures` are the measuring modes of both.
-    `disturbed_blocks` are those in which a side's timing was disturbed, `disturbance` the causes in
-    the first one. With `quiet_only` the pairs are over undisturbed rounds alone.
+    `disturbed_blocks` are those in which a side's timing was disturbed, `disturbance` the causes
+    with their median over these blocks. With `quiet_only` the pairs are over undisturbed rounds.
     `not_interleaved_rounds` counts those excluded because the arms should have been interleaved and
     were not. `results` are the comparisons of what training achieved, the one by the first
     objective first; a metric of which fewer than two blocks have both values is left out.
@@ -143,7 +143,7 @@ def compare_arms(
                 measures=(arm.measure, (base or arm).measure),
                 quiet_only=times.selection.quiet_only,
                 disturbed_blocks=tuple(sorted(disturbed)),
-                disturbance=disturbed[min(disturbed)] if disturbed else {},
+                disturbance=typical_disturbance(disturbed.values()),
                 not_interleaved_rounds=len(matched.not_interleaved((arm, base or arm))),
                 provisional=speed.provisional,
                 bias=math.exp(times.bias) if times.bias else None,

@@ -8,21 +8,29 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import median
 from typing import Any
 
+from orchestrator.analysis.statistics.bias import largest_bias
 from orchestrator.analysis.statistics.estimates import MIN_BLOCKS
-from orchestrator.analysis.statistics.verdicts import largest_bias
 from orchestrator.core.arms import Arm, HardwareRef
+from orchestrator.core.disturbance import Disturbance
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Config, FinishedTrial, is_number, pruned_blocks
 
 Round = tuple[int, int]
 """Block and repeat."""
 
-Disturbance = Mapping[str, float]
-"""A figure for each cause."""
-
 _REASONS = ("complete", "failed", "wrong_kernel", "pruned")
+
+
+def typical_disturbance(disturbances: Iterable[Disturbance]) -> Disturbance:
+    """Return the median figure of each cause, over the disturbances that have it."""
+    figures: dict[str, list[float]] = defaultdict(list)
+    for disturbance in disturbances:
+        for cause, figure in disturbance.items():
+            figures[cause].append(figure)
+    return {cause: median(values) for cause, values in figures.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +45,7 @@ class BlockGap:
 class CompleteRounds:
     """The complete rounds of a sweep.
 
-    `trials` are those of the complete rounds, by arm and round. `set_aside` are planned arms
+    `trials` are the trials of these rounds, by arm and round. `set_aside` are planned arms
     without a complete trial, `former` arms of earlier starts, and `gaps` the excluded blocks.
     """
 
@@ -53,7 +61,7 @@ class CompleteRounds:
     def comparable_trials(self, arm: Arm) -> list[FinishedTrial]:
         """Return an arm's trials of all complete rounds; none if it lacks some of these.
 
-        Figures over fewer rounds would be of other configs than those of the other arms.
+        Figures over fewer rounds would be of other configs than the other arms' figures.
         """
         is_whole = len(self.trials.get(arm, {})) == len(self.rounds)
         return self.all_trials(arm) if is_whole else []
@@ -83,14 +91,16 @@ class CompleteRounds:
     def select(self, rounds: Iterable[Round], arms: Sequence[Arm]) -> RoundSelection:
         """Select of these rounds those over which times of these arms are compared."""
         every = sorted(set(rounds) - self.not_interleaved(arms))
-        noisy = {
-            place: trial.disturbance
-            for arm in reversed(arms)  # the first arm's first disturbed trial counts
-            for place, trials in self.trials.get(arm, {}).items()
-            for trial in reversed(trials)
-            if trial.disturbance
-        }
-        disturbed = {place[0]: noisy[place] for place in reversed(every) if place in noisy}
+        noisy: dict[Round, list[Disturbance]] = defaultdict(list)
+        for arm in arms:
+            for place, trials in self.trials.get(arm, {}).items():
+                disturbances = [trial.disturbance for trial in trials if trial.disturbance]
+                if disturbances:
+                    noisy[place] += disturbances
+        of_block: dict[int, list[Disturbance]] = defaultdict(list)
+        for place in every:
+            of_block[place[0]] += noisy.get(place, ())
+        disturbed = {block: typical_disturbance(d) for block, d in of_block.items() if d}
         quiet = [place for place in every if place not in noisy]
         used, undisturbed = (len({block for block, _ in places}) for places in (every, quiet))
         if not disturbed or undisturbed >= MIN_BLOCKS:
@@ -109,26 +119,17 @@ class CompleteRounds:
             {r: t.disturbance for r in selection.rounds for t in self.trials[arm].get(r, ())}
             for arm in arms
         )
-        causes = {
-            cause
-            for by_round in (disturbances, baseline_disturbances)
-            for figures in by_round.values()
-            for cause in figures
-        }
-        take_turns = {arm.measure for arm in arms} == {"timing"}
-        is_shared = arms[0].hardware_class == arms[1].hardware_class
-        is_alike = take_turns or all(
-            bool(disturbances[r]) == bool(baseline_disturbances[r]) for r in disturbances
-        )
-        return largest_bias(arms, causes, alike=is_shared and is_alike)
+        rounds = [(disturbances[r], baseline_disturbances[r]) for r in selection.rounds]
+        return largest_bias(arms, rounds)
 
 
 @dataclass(frozen=True, slots=True)
 class RoundSelection:
     """The rounds over which times are compared: quiet ones if enough blocks have one, else all.
 
-    `disturbed` has the disturbance of each disturbed block. `is_busy` is true if there are enough
-    blocks but too many are disturbed for a verdict that is not provisional.
+    `disturbed` has the disturbance of each disturbed block: the median of its trials. `is_busy` is
+    true if there are enough blocks but too many are disturbed for a verdict that is not
+    provisional.
     """
 
     rounds: Sequence[Round] = ()

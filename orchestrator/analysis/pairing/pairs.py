@@ -11,7 +11,8 @@ from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Round,
 from orchestrator.analysis.statistics.estimates import Estimate, exponential, t_interval
 from orchestrator.core.arms import Arm, HardwareUse
 from orchestrator.core.errors import Refusal
-from orchestrator.core.names import names_arm
+from orchestrator.core.factors import FACTORS, other_choices
+from orchestrator.core.names import names_arm, split_arm_text
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import FinishedTrial
 
@@ -186,12 +187,14 @@ class Baseline:
     With scope `arm` every arm is compared with one arm; with `same hardware` each with the
     baseline's implementation on its own hardware. But an arm of another variant is compared with
     the baseline's variant on its own implementation and hardware, if that can run. `of` has no
-    entry for an arm on hardware without this implementation.
+    entry for an arm on hardware without this implementation. `instead_of` is the sentence that
+    another baseline was asked for, which cannot run; empty if this one was.
     """
 
     name: str
     scope: Literal["arm", "same hardware"]
     of: Mapping[Arm, Arm]
+    instead_of: str = ""
 
     def pairs(self, arms: Iterable[Arm]) -> list[tuple[Arm, Arm]]:
         """Return the other arms with their baselines."""
@@ -202,12 +205,17 @@ class Baseline:
 def pick_baseline(record: SweepRecord, asked: str | None) -> Baseline | None:
     """Return the baseline that `asked` names; by default the first arm that is still run.
 
-    `asked` is an arm, an implementation or a variant. If it fits arms on several hardware classes,
-    each class has its own baseline, the first one there. None if no arm of the sweep can run. Raise
-    `BaselineError` if `asked` names no arm that can run.
+    `asked` is an arm, an implementation, a variant, or the value of another factor (`1 thread`,
+    `float32`, a hardware class). If it fits arms on several hardware classes, each class has its
+    own baseline, the first one there. An arm with its hardware is the baseline of all others,
+    whatever they differ in. The value of another factor is that of each arm's baseline, which is
+    otherwise the same arm. None if no arm of the sweep can run. Raise `BaselineError` if `asked`
+    names no arm that can run.
     """
     if asked is None and not record.arms:
         return None
+    if asked is not None and (of_value := _with_value(record, asked)):
+        return of_value
     text = str((record.current or record.arms)[0]) if asked is None else asked
     exact = [arm for arm in record.arms if str(arm) == text]
     candidates: dict[HardwareUse, Arm] = {}
@@ -217,7 +225,8 @@ def pick_baseline(record: SweepRecord, asked: str | None) -> Baseline | None:
         raise BaselineError(_unknown(record, text))
     if len(candidates) == 1:
         (only,) = candidates.values()
-        of = {arm: _reference(arm, only, record) for arm in record.arms}
+        is_for_all = asked is not None and split_arm_text(text)[1] is not None
+        of = {arm: only if is_for_all else _reference(arm, only, record) for arm in record.arms}
         return Baseline(str(only), "arm", of)
     of = {
         arm: _reference(arm, candidates[arm.hardware], record)
@@ -227,6 +236,61 @@ def pick_baseline(record: SweepRecord, asked: str | None) -> Baseline | None:
     return Baseline(text, "same hardware", of)
 
 
+def baseline_of_spec(record: SweepRecord) -> Baseline | None:
+    """Return the baseline that the spec names; the first arm if that one cannot run any more."""
+    try:
+        return pick_runnable_baseline(record, record.criteria.baseline)
+    except BaselineError:  # an arm of an earlier spec
+        return pick_baseline(record, None)
+
+
+def _with_value(record: SweepRecord, asked: str) -> Baseline | None:
+    """Return the baselines that have this value of a factor; None if it is no such value.
+
+    Variants and implementations are none of these: they name arms.
+    """
+    for factor in FACTORS:
+        named = [arm for arm in record.arms if factor.text(arm) == asked]
+        if not named or factor.name in ("variant", "implementation"):
+            continue
+        if len({factor.key(arm) for arm in record.arms}) == 1:
+            continue  # all arms have it
+        twins = {other_choices(arm, factor): arm for arm in named}
+        of = {
+            arm: twins[other_choices(arm, factor)]
+            for arm in record.arms
+            if other_choices(arm, factor) in twins
+        }
+        return Baseline(asked, "arm", of)
+    return None
+
+
+def pick_runnable_baseline(record: SweepRecord, asked: str | None) -> Baseline | None:
+    """Return the baseline that `asked` names, or if it cannot run here, the first arm that can.
+
+    Raise `BaselineError` if `asked` names no arm of the sweep at all, or none of them can run.
+    """
+    try:
+        return pick_baseline(record, asked)
+    except BaselineError:
+        reasons = _reasons_of(record, asked or "")
+        first = pick_baseline(record, None) if reasons else None
+        if first is None:
+            raise
+        why = "; ".join(dict.fromkeys(reasons.values()))
+        note = f"The baseline is {first.name}, because {asked} cannot run: {why}"
+        return replace(first, instead_of=note)
+
+
+def _reasons_of(record: SweepRecord, asked: str) -> dict[str, str]:
+    """Return why the arms that `asked` names cannot run, by hardware."""
+    return {
+        excluded.arm.hardware: excluded.reason
+        for excluded in record.impossible
+        if asked in (str(excluded.arm), excluded.arm.short_name, excluded.arm.implementation)
+    }
+
+
 def _reference(arm: Arm, base: Arm, record: SweepRecord) -> Arm:
     """Return the arm to compare with: for another variant, the same arm in the baseline's."""
     twin = replace(arm, variant=base.variant)
@@ -234,11 +298,7 @@ def _reference(arm: Arm, base: Arm, record: SweepRecord) -> Arm:
 
 
 def _unknown(record: SweepRecord, asked: str) -> str:
-    reasons = {
-        excluded.arm.hardware: excluded.reason
-        for excluded in record.impossible
-        if asked in (str(excluded.arm), excluded.arm.short_name, excluded.arm.implementation)
-    }
+    reasons = _reasons_of(record, asked)
     problem = f"baseline {asked!r} is not an arm of sweep {record.name!r}"
     if len(set(reasons.values())) == 1:
         problem = f"baseline {asked!r} cannot run: {next(iter(reasons.values()))}"
@@ -246,6 +306,9 @@ def _unknown(record: SweepRecord, asked: str) -> str:
         texts = (f"on {hardware}, {reason}" for hardware, reason in reasons.items())
         problem = f"baseline {asked!r} cannot run: {'; '.join(texts)}"
     choices = dict.fromkeys(a.variant.name for a in record.arms if a.variant)
+    for factor in FACTORS:
+        values = dict.fromkeys(map(factor.text, record.arms))
+        choices |= values if len(values) > 1 and factor.name in ("threads", "CPUs") else {}
     choices |= {a.implementation: None for a in record.arms} | {str(a): None for a in record.arms}
     if not choices:
         return f"{problem}; none of its arms can run, so there is nothing to choose from"

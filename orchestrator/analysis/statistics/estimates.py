@@ -102,7 +102,7 @@ def standard_error(values: Sequence[float], mean: float) -> float:
 
 
 def exponential(logs: Estimate | None) -> Estimate | None:
-    """Return the estimate of a ratio from that of its logarithm; None for None.
+    """Return the estimate of a ratio from the estimate of its logarithm; None for None.
 
     The geometric mean is the one average of ratios that does not depend on which side is the
     baseline: Fleming and Wallace, "How not to lie with statistics: the correct way to summarize

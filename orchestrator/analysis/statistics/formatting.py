@@ -49,7 +49,7 @@ def ratio_interval(estimate: Estimate | None) -> str:
 
 
 def natural(estimate: Estimate) -> Estimate:
-    """Return a ratio of speeds, or that of times if it is below 1 (and not as good as 1)."""
+    """Return a ratio of speeds, or the ratio of times if it is below 1 (and not as good as 1)."""
     if estimate.value >= 1 or 0.99 < estimate.value < 1 <= estimate.high:
         return estimate
     return inverse(estimate)
@@ -61,6 +61,11 @@ def inverse(estimate: Estimate) -> Estimate:
         1 / end if end else math.inf for end in (estimate.value, estimate.low, estimate.high)
     )
     return replace(estimate, value=value, low=low, high=high)
+
+
+def inverse_difference(estimate: Estimate) -> Estimate:
+    """Return the difference with its sides exchanged."""
+    return replace(estimate, value=-estimate.value, low=-estimate.high, high=-estimate.low)
 
 
 def difference(estimate: Estimate | None) -> str:

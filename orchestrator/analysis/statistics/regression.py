@@ -54,11 +54,15 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The effect of changing a param from one value to another, or of doubling it (both None)."""
+    """The effect of changing a param from one value to another, or of doubling it (both None).
+
+    With `is_whole_range` the two values are the ends of the range that was tried.
+    """
 
     of: ConfigValue | None
     to: ConfigValue | None
     effect: Estimate
+    is_whole_range: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +115,9 @@ class Design:
 
     The constant is the number where every param is held. `places` are the columns of each param.
     `solution` is the pseudo-inverse: its product with the numbers of the blocks is the coefficients
-    of least squares, the shortest ones where columns depend on each other. `inverse` is that of the
-    normal equations, from which the variances follow. `freedom` is the residual degrees of freedom.
+    of least squares, the shortest ones where columns depend on each other. `inverse` is the inverse
+    of the normal equations, from which the variances follow. `freedom` is the residual degrees of
+    freedom.
     """
 
     def __init__(self, configs: Sequence[Config]) -> None:
@@ -139,7 +144,7 @@ class Design:
             if len(set(is_there)) > 1 and _rank([*columns, is_there]) > _rank(columns):
                 columns.append(is_there)
         self.matrix: Numbers = np.array(columns).T
-        tolerance = max(self.matrix.shape) * np.finfo(np.float64).eps  # that of `matrix_rank`
+        tolerance = max(self.matrix.shape) * np.finfo(np.float64).eps  # as `matrix_rank` has it
         solution = np.linalg.pinv(self.matrix, rtol=tolerance)
         self.solution: Numbers = solution.astype(np.float64)
         self.inverse: Numbers = self.solution @ self.solution.T
@@ -211,16 +216,24 @@ class Fit:
         return tuple(CurvePoint(value, *fitted) for value, fitted in zip(at, ends, strict=True))
 
     def changes(self, name: str) -> tuple[Change, ...]:
-        """Return the effects of a param: of doubling it, of its range, or of each other level."""
+        """Return the effects of a param: of doubling it, of its range, or of each other level.
+
+        Doubling is a claim on configs that were tried only if the range is that wide.
+        """
         param, blocks = self.design.params[name], self.design.blocks
-        values: list[ConfigValue] = [1.0, 2.0] if param.scale == "log" else param.spaced(2)
+        values = param.spaced(2)
+        is_doubled = param.scale == "log" and float(values[-1]) >= 2 * float(values[0])
+        if is_doubled:
+            values = [1.0, 2.0]
         of, *others = values
         rows = self.design.rows(name, others) - self.design.rows(name, [of])
         ends = self._ends(rows, [param.has_interval(of) and param.has_interval(o) for o in others])
-        if param.scale == "log":
+        if is_doubled:
             return (Change(None, None, Estimate(blocks, *ends[0])),)
+        is_line = param.scale != "levels"
         return tuple(
-            Change(of, to, Estimate(blocks, *e)) for to, e in zip(others, ends, strict=True)
+            Change(of, to, Estimate(blocks, *e), is_line)
+            for to, e in zip(others, ends, strict=True)
         )
 
     def _ends(self, rows: Numbers, is_known: Sequence[bool]) -> list[list[float]]:

@@ -5,7 +5,7 @@
 
 import math
 from bisect import bisect_left
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, starmap
 from typing import Literal
@@ -13,9 +13,6 @@ from typing import Literal
 from scipy.special import stdtr, stdtrit
 
 from orchestrator.analysis.statistics import estimates
-from orchestrator.core.arms import Arm
-from orchestrator.core.criteria import MeasureMode
-from workloads.backends.registry import backends
 
 Conclusion = Literal["same", "more", "less", "inconclusive"]
 """What a comparison shows: a difference within the margin, one in either direction, or nothing."""
@@ -37,9 +34,9 @@ class Judgement:
     """The result of one comparison, on the scale of the blocks' numbers.
 
     `corrected` is the interval that decides the conclusion, at the level `confidence`; `p_value`
-    is that of no difference, adjusted by Holm's procedure: below 5 % if it rejects. All are None
-    where there are too few blocks for one. `blocks_needed` is set where the conclusion is open.
-    A `provisional` conclusion is beyond the bias of disturbed blocks.
+    is the probability of such data without a difference, adjusted by Holm's procedure: below 5 %
+    if it rejects. All are None where there are too few blocks for one. `blocks_needed` is set where
+    the conclusion is open. A `provisional` conclusion is beyond the bias of disturbed blocks.
     """
 
     conclusion: Conclusion
@@ -178,62 +175,10 @@ def _blocks_needed(values: Sequence[float], margin: float, level: float) -> Bloc
     return None
 
 
-LARGEST: Mapping[MeasureMode, Mapping[str, float]] = {
-    "full": {
-        "within": 2.7,
-        "between": 3.0,
-        "alone": 3.3,
-        "between barriers": 39,
-        "alone barriers": 40,
-    },
-    "timing": {
-        "within": 3.1,
-        "between": 2.5,
-        "alone": 3.8,
-        "between barriers": 44,
-        "alone barriers": 68,
-    },
-}
-"""The largest factor by which other work was measured to make a ratio wrong, by measuring mode.
-
-From `make benchmark-bias` (`tests/benchmarks/results/bias.txt`, 2026-11-22). The arms had
-the same other work, `within` one backend or `between` two, or one `alone` had it. With `barriers`
-one backend has the trait `Backend.threads_wait_for_each_other`.
-"""
-
-_UNMEASURED = {"shared_gpu"}
-
-
-def largest_bias(arms: tuple[Arm, Arm], causes: Collection[str], *, alike: bool) -> float:
-    """Return the largest bias of the logarithm of a ratio; infinite if it was not measured.
-
-    The causes are those of `core.disturbance`; `alike` arms ran during the same other work.
-    """
-    if _UNMEASURED.intersection(causes):
-        return math.inf
-    mode: MeasureMode = "timing" if {arm.measure for arm in arms} == {"timing"} else "full"
-    return math.log(LARGEST[mode][bias_kind([arm.implementation for arm in arms], alike=alike)])
-
-
-def bias_kind(implementations: Collection[str], *, alike: bool) -> str:
-    """Return the key of `LARGEST` for implementations that had the same other work, if `alike`."""
-    names = {implementation.partition("/")[0] for implementation in implementations}
-    kind = ("within" if len(names) == 1 else "between") if alike else "alone"
-    if kind != "within" and any(map(_has_barriers, names)):
-        kind += " barriers"
-    return kind
-
-
-def _has_barriers(name: str) -> bool:
-    """Return True if a backend's threads wait for each other, and for an unknown backend."""
-    backend = backends().get(name)
-    return backend is None or backend.threads_wait_for_each_other
-
-
 def inconclusive_reason(bias: float) -> str:
     """Return why an interval over enough blocks is inconclusive; `bias` is 0 for quiet ones."""
     if not bias:
         return "the interval includes 1 and exceeds the margin"
     if bias == math.inf:
-        return "on a busy machine, and the effect of a shared GPU was not measured"
+        return "on a busy machine, and what such other work may cause was not measured"
     return f"on a busy machine, where other work alone may cause up to {math.exp(bias):.2g} ×"

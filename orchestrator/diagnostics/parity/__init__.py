@@ -1,6 +1,10 @@
-"""`rnnsweep parity`: weights saved by one implementation are loaded by the others."""
+"""`rnnsweep parity`: weights and outputs saved on one machine are compared on another."""
 
 from orchestrator.diagnostics.parity.listing import parity_document, parity_json
-from orchestrator.diagnostics.parity.parity_check import check, devices
+from orchestrator.diagnostics.parity.parity_check import (
+    ParityCheck,
+    prepare_comparing,
+    prepare_saving,
+)
 
-__all__ = ["check", "devices", "parity_document", "parity_json"]
+__all__ = ["ParityCheck", "parity_document", "parity_json", "prepare_comparing", "prepare_saving"]

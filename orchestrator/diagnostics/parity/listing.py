@@ -5,12 +5,14 @@ from operator import attrgetter
 from typing import Any
 
 from orchestrator.analysis.statistics.formatting import joined
+from orchestrator.core.formats import Format
 from orchestrator.core.text import counted
-from orchestrator.diagnostics.parity.parity_check import Excluded, ParityCheck, ParityPair, machine
+from orchestrator.diagnostics.parity.parity_check import ParityCheck, ParityPair, machine
+from orchestrator.diagnostics.parity.participants import Excluded
 from orchestrator.report.document import Bullet, Column, Document, Kind, Section, Table, make_table
 from workloads.tasks.image_rows.settings import ImageRowsSettings
 
-PARITY_FORMAT, PARITY_VERSION = "rnnsweep-parity", 1
+PARITY = Format("a check of parity", 2, id="rnnsweep-parity")
 _LEGEND = (
     "A difference is the largest one between the outputs of the two implementations on the same "
     "validation images, as a share of the largest output. Weights are also read back after "
@@ -20,23 +22,22 @@ _LEGEND = (
 
 
 def parity_document(check: ParityCheck) -> Document:
-    """Return conclusions, a table for each cell, and the implementations that cannot run."""
-    if check.kept_in is not None:
-        title = f"Weights saved in {check.kept_in} on {machine()}"
-        return Document(title, (Section("", (*_saved(check), *_excluded(check))),))
+    """Return conclusions, the table of pairs, and the implementations that cannot run."""
+    stopped = [] if check.is_complete else [_stopped(check)]
+    if check.source is None:
+        title = f"Weights and outputs saved in {check.folder} on {machine()}"
+        return Document(title, (Section("", (*stopped, *_saved(check), *_excluded(check))),))
     defaults = ImageRowsSettings().model_dump()
     settings = ", ".join(
         f"{name} {str(value).lower() if isinstance(value, bool) else value}"
         for name, value in check.settings.items()
         if name != "cell" and value != defaults.get(name)
     )
-    where = f"Machine: {machine()}."
-    if check.loaded:
-        where += f" Weights and outputs were saved on {check.loaded.machine}."
+    where = f"Machine: {machine()}. Weights and outputs were saved on {check.source.machine}."
     return Document(
         f"Portability of weights: image_rows on {check.data} ({settings})",
         (
-            Section("", bullets=(*_conclusions(check), *_excluded(check))),
+            Section("", bullets=(*stopped, _conclusion(check), *_excluded(check))),
             Section("Pairs", (), (_table(check),) if check.pairs else (), (_LEGEND, where)),
         ),
     )
@@ -46,12 +47,12 @@ def parity_json(check: ParityCheck) -> dict[str, Any]:
     """Return the results as one versioned object."""
     place = {"implementation", "device"}
     return {
-        "format": PARITY_FORMAT,
-        "version": PARITY_VERSION,
+        **PARITY.head(),
         "passed": check.is_good,
+        "complete": check.is_complete,
         "machine": machine(),
-        "saved_on": check.loaded and check.loaded.machine,
-        "kept_in": check.kept_in and str(check.kept_in),
+        "saved_on": check.source.machine if check.source else machine(),
+        "folder": str(check.folder),
         "workload": "image_rows",
         "data": check.data,
         "settings": dict(check.settings),
@@ -80,22 +81,24 @@ def _place(excluded: Excluded) -> dict[str, Any]:
     return {"implementation": name, "cell": excluded.cell, "reason": excluded.reason}
 
 
+def _stopped(check: ParityCheck) -> Bullet:
+    text = f"stopped after {check.finished} of {len(check.participants)} implementations"
+    return Bullet(Kind.INCONCLUSIVE, text)
+
+
 def _saved(check: ParityCheck) -> Iterator[Bullet]:
     for cell in dict.fromkeys(saved.cell for saved in check.saved):
         labels = [saved.label for saved in check.saved if saved.cell == cell]
         yield Bullet(Kind.SAVED, f"{cell}: {joined(labels)}")
 
 
-def _conclusions(check: ParityCheck) -> Iterator[Bullet]:
+def _conclusion(check: ParityCheck) -> Bullet:
     bad = sum(not pair.is_within for pair in check.pairs)
-    if not check.across:
-        all_failed = check.failed and not check.pairs
-        reason = "all failed" if all_failed else "each cell has only one implementation"
-        yield Bullet(Kind.SLOWER, f"nothing was compared: {reason}")
-    elif bad:
-        yield Bullet(Kind.SLOWER, f"{counted(bad, 'pair')} of {len(check.pairs)} ✗")
-    else:
-        yield Bullet(Kind.FASTER, f"all {counted(len(check.pairs), 'pair')} ✓")
+    if not check.pairs:
+        return Bullet(Kind.SLOWER, "nothing was compared")
+    if bad:
+        return Bullet(Kind.SLOWER, f"{counted(bad, 'pair')} of {len(check.pairs)} ✗")
+    return Bullet(Kind.FASTER, f"all {counted(len(check.pairs), 'pair')} ✓")
 
 
 def _excluded(check: ParityCheck) -> Iterator[Bullet]:
@@ -106,9 +109,7 @@ def _excluded(check: ParityCheck) -> Iterator[Bullet]:
         else:
             label = f"{excluded.implementation} on {excluded.failed_on}, {excluded.cell}"
             yield Bullet(Kind.SLOWER, f"failed ✗ {label}: {excluded.reason}")
-    checked = {excluded.cell for excluded in check.saved} | {
-        excluded.cell for excluded in check.failed
-    }
+    checked = {participant.cell for participant in check.participants}
     for reason, impossible in by_reason.items():
         names = joined(list(dict.fromkeys(str(excluded.implementation) for excluded in impossible)))
         cells = list(dict.fromkeys(excluded.cell for excluded in impossible))

@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 import psutil
@@ -139,6 +139,37 @@ class NodeGauge:
                     self._used_s.pop(pid, None)
         self._most_s = max(self._most_s, sum(self._used_s.values()))
         return self._most_s, memory_mib
+
+
+class OthersMeter:
+    """What others took of the CPUs of some trainers, between two moments of the caller's choice."""
+
+    _STEP_S = 0.03
+    """The kernel counts CPU time in steps of 10 ms, and three counts are subtracted here."""
+
+    def __init__(self, pids: Sequence[int]) -> None:
+        """Find the trainers; `psutil.Error` if the first one has ended."""
+        self._gauge = NodeGauge(pids[0], Neighbours(), pids[1:])
+        self._gauge.look()  # for their own children
+        self._began: NodeReading | None = None
+
+    def start(self) -> None:
+        """Count from now on."""
+        self._began = self._gauge.read()
+
+    def taken_s(self) -> tuple[float, float] | None:
+        """Return CPU seconds of others, the host included, and of all; None if not known."""
+        before, after = self._began, self._gauge.read()
+        if before is None or after is None or before.trainer_s is None or after.trainer_s is None:
+            return None
+        own_s = after.trainer_s - before.trainer_s
+        taken_s = after.busy_s - before.busy_s - own_s + after.steal_s - before.steal_s
+        return max(0.0, taken_s), after.total_s - before.total_s
+
+    def is_disturbed(self, limit_pct: float) -> bool:
+        """Return whether others took certainly more than this share of the CPUs since `start`."""
+        taken = self.taken_s()
+        return taken is not None and taken[0] - self._STEP_S > limit_pct / 100 * taken[1]
 
 
 def _used_s(process: psutil.Process, *, with_ended: bool = False) -> float:

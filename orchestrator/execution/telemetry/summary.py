@@ -1,8 +1,9 @@
 """A trial's telemetry as its outcome keeps it: metrics, their qualifiers, and short curves.
 
-All metrics but the peak memory are of the timed epochs alone; figures that were not measured are
-absent. Curves are of the whole trial, and named like MLflow's own system metrics where these exist.
-Their GPUs are numbered from 0 within the trial, so that the UI overlays different GPUs.
+All metrics but the peak memory are of the timed epochs alone. Where these are short, the CPU time
+of others is observed for some seconds around them. Figures that were not measured are absent.
+Curves are of the whole trial, and named like MLflow's own system metrics where these exist. Their
+GPUs are numbered from 0 within the trial, so that the UI overlays different GPUs.
 """
 
 import time
@@ -23,6 +24,13 @@ LEAST_S = 10.0
 
 LEAST_WINDOW_S = 1.0
 """The least mean length of one, for the same reason: each has two edges."""
+
+LOAD_S = 2.0
+"""How long the CPU time of others is observed at least, if the trial lasts so long: two intervals
+between samples. The kernel counts it in steps of 10 ms."""
+
+LEAST_LOAD_S = 0.5
+"""In a shorter trial the recording of the previous one would count for more than other work."""
 
 _DENSE = 0.95
 """Shorter epochs are measured if they make at least this share of the time from the first to the
@@ -154,8 +162,11 @@ def _metrics(recording: readings.Recording) -> Iterator[tuple[str, float]]:
     if peak := max(used, default=0.0):
         yield "peak_gpu_used_mib", peak
     users = _cpu_shares(lambda value_of: _grown(recording, value_of))
-    names = {"trainer": "trainer_cpu_pct", "others": "others_cpu_pct", "steal": "steal_pct"}
-    yield from ((name, users[user]) for user, name in names.items() if user in users)
+    if "trainer" in users:
+        yield "trainer_cpu_pct", users["trainer"]
+    load = _cpu_shares(lambda value_of: _grown(recording, value_of, _load_windows(recording)))
+    names = {"others": "others_cpu_pct", "steal": "steal_pct"}
+    yield from ((name, load[user]) for user, name in names.items() if user in load)
     if recording.cost_pct is not None:
         yield "telemetry_cpu_pct", recording.cost_pct
 
@@ -173,10 +184,35 @@ def _cpu_shares(growth_of: Callable[[NodeValue], float | None]) -> dict[str, flo
     return {user: min(100.0, max(0.0, 100 * s / total_s)) for user, s in seconds.items()}
 
 
-def _grown(recording: readings.Recording, value_of: NodeValue) -> float | None:
-    """Return by how much a counter of the node grew inside the windows."""
+def _grown(
+    recording: readings.Recording,
+    value_of: NodeValue,
+    windows: Sequence[readings.TimeWindow] | None = None,
+) -> float | None:
+    """Return by how much a counter of the node grew inside the windows; the timed ones, usually."""
     points = ((s, value_of(s.node)) for s in recording.samples if s.node)
-    return readings.growth(points, recording.windows)
+    return readings.growth(points, recording.windows if windows is None else windows)
+
+
+def _load_windows(recording: readings.Recording) -> Sequence[readings.TimeWindow]:
+    """Return the windows over which the CPU time of others is observed.
+
+    They are the timed ones, if these are long enough to tell. Otherwise they are one window around
+    all of them, as long as that takes and the samples of the trial reach: the trainer's own work
+    there is known, and does not count. It is none for a trial that was too short for that as well:
+    what others took during it is unknown.
+    """
+    timed = recording.windows
+    sampled_s = [sample.at_s for sample in recording.samples if sample.node]
+    if not timed or recording.timed_s >= LOAD_S or len(sampled_s) < 2:
+        return timed
+    began_s, ended_s = timed[0].began_s, timed[-1].ended_s
+    missing_s = max(0.0, LOAD_S - (ended_s - began_s))
+    before_s = min(missing_s / 2, max(0.0, began_s - sampled_s[0]))
+    after_s = min(missing_s - before_s, max(0.0, sampled_s[-1] - ended_s))
+    before_s = min(missing_s - after_s, max(0.0, began_s - sampled_s[0]))
+    wide = readings.TimeWindow(began_s - before_s, ended_s + after_s)
+    return [wide] if wide.seconds >= LEAST_LOAD_S else []
 
 
 def _throttle_reasons(inside: Sequence[readings.Sample]) -> dict[str, float] | None:

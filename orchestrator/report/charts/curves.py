@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from orchestrator.analysis.arms.arm_summary import LearningCurve, LearningPoint
 from orchestrator.analysis.comparisons.effects import ParamEffect
-from orchestrator.analysis.statistics.formatting import number, quartiles
+from orchestrator.analysis.statistics.formatting import joined, number, quartiles
 from orchestrator.analysis.statistics.regression import CurvePoint
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
@@ -29,6 +29,7 @@ from orchestrator.report.wording import ArmNames, grouped
 
 _MOST_MARKS = 24  # on one line: a few symbols identify it, more would hide it
 _HEIGHT = 360
+_OVERLAP = 0.01  # of the range of a chart: lines that are so close cannot be told apart
 _Rows: TypeAlias = Sequence[Mapping[str, Any]]
 """The points of a line: `at`, `value`, the ends `low` and `high` of a band, and `text`."""
 
@@ -57,7 +58,7 @@ def learning_charts(summary: ReportSummary, name: ArmNames, styles: Styles) -> I
     by_metric = grouped((curve.metric, curve) for curve in summary.learning if curve.points)
     for metric, curves in by_metric.items():
         for against in ("epochs", "seconds"):
-            yield _learning(metric, against, curves, name, styles)
+            yield _learning_chart(metric, against, curves, name, styles)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,10 +154,41 @@ def _by_param(
         data=drawing.data,
         height=_HEIGHT,
         names=drawing.names,
-        notes=(
-            "Dotted line: as fast as the baseline" if is_speedup else "All other params are held",
-        ),
+        notes=(*_param_notes(fitted, is_speedup=is_speedup), *_overlap_note(lines, name)),
     )
+
+
+def _param_notes(fitted: Sequence[ParamEffect], *, is_speedup: bool) -> Iterator[str]:
+    """Write what a chart by a param shows, and what of it is adjusted for the other params."""
+    if is_speedup:
+        yield "Dotted line: as fast as the baseline"
+    if any(effect.reason for effect in fitted):
+        yield "Points are as measured: no effect is estimated, so other params are not held"
+    elif any(effect.held for effect in fitted):
+        yield "All other params are held"
+
+
+def _overlap_note(lines: Sequence[tuple[Arm, _Rows]], name: ArmNames) -> Iterator[str]:
+    """Write which lines lie on each other, because a reader sees only one of them."""
+    values = [row["value"] for _, rows in lines for row in rows]
+    room = _OVERLAP * (max(values) - min(values)) if values else 0.0
+    groups: list[list[tuple[Arm, _Rows]]] = []
+    for arm, rows in lines:
+        same = next((g for g in groups if rows and _is_on(g[0][1], rows, room)), None)
+        if same:
+            same.append((arm, rows))
+        else:
+            groups.append([(arm, rows)])
+    for group in groups:
+        if len(group) > 1:
+            yield f"These lines overlap: {joined([name(arm) for arm, _ in group])}"
+
+
+def _is_on(line: _Rows, other: _Rows, room: float) -> bool:
+    """Return whether two lines with the same places are nowhere further apart than this."""
+    if [row["at"] for row in line] != [row["at"] for row in other]:
+        return False
+    return all(abs(a["value"] - b["value"]) <= room for a, b in zip(line, other, strict=True))
 
 
 def _ends(point: CurvePoint) -> dict[str, Any]:
@@ -165,9 +197,10 @@ def _ends(point: CurvePoint) -> dict[str, Any]:
     return {"value": point.value, "low": low, "high": high}
 
 
-def _learning(
+def _learning_chart(
     metric: str, against: str, shown: list[LearningCurve], name: ArmNames, styles: Styles
 ) -> Chart:
+    """Draw a metric against the epochs, or against the seconds of training."""
     title = metric_title(metric)
 
     def row(arm: Arm, point: LearningPoint) -> dict[str, Any]:
@@ -195,4 +228,5 @@ def _learning(
         data=drawing.data,
         height=_HEIGHT,
         names=drawing.names,
+        notes=tuple(_overlap_note(lines, name)),
     )

@@ -3,13 +3,38 @@
 from collections.abc import Mapping
 from typing import Any
 
-LIGHT = ["#0067b1", "#c8500a", "#00795c", "#a8478f", "#8a6800", "#2585b4", "#4f5661", "#a3213b"]
-DARK = ["#5ab4f0", "#ff9d5c", "#3dcfa6", "#e29bd0", "#e3c043", "#9fdcf5", "#c3cad4", "#ff8a94"]
+LIGHT = [
+    "#0067b1",
+    "#c8500a",
+    "#00795c",
+    "#a8478f",
+    "#8a6800",
+    "#2585b4",
+    "#4f5661",
+    "#a3213b",
+    "#6a4fb3",
+    "#5b7a00",
+    "#7a4a2b",
+]
+DARK = [
+    "#5ab4f0",
+    "#ff9d5c",
+    "#3dcfa6",
+    "#e29bd0",
+    "#e3c043",
+    "#9fdcf5",
+    "#c3cad4",
+    "#ff8a94",
+    "#b7a2f2",
+    "#b5d35c",
+    "#d9a98a",
+]
 """Colours that distinguish arms on white and on black.
 
 The hues follow Okabe and Ito's palette for colour-blind readers ("Color universal design", 2008),
 darker on white and lighter on black so that each has a contrast of 3 to 1 at least (WCAG 2.2,
-1.4.11). They repeat after 8 arms, symbols after 9 and dashes after 5: 40 arms differ.
+1.4.11). They repeat after 11 arms, symbols after 9 and dashes after 5: 55 arms differ. Each phase
+has a colour of its own.
 """
 
 SYMBOLS = [

@@ -18,6 +18,13 @@ def trade_off_charts(summary: ReportSummary, name: ArmNames, styles: Styles) -> 
     return (_trade_off(summary, trade_off, name, styles) for trade_off in summary.fronts)
 
 
+def trade_off_key(trade_off: TradeOff) -> str:
+    """Return the key of the chart of a front."""
+    where = str(trade_off.hardware or "all hardware")
+    parts = map(chart.slug, (trade_off.expense, trade_off.scope, where))
+    return "-".join(filter(None, ("pareto", *parts)))
+
+
 def _trade_off(
     summary: ReportSummary, trade_off: TradeOff, name: ArmNames, styles: Styles
 ) -> Chart:
@@ -43,13 +50,14 @@ def _trade_off(
         return {"name": name(point.arm), "block": point.block, "x": x, "y": y, "text": text}
 
     drawn = summary.drawn_blocks
+    left_out = {*summary.front.apart, *summary.front.different_mathematics}
     trials = [trial for trial in summary.trials if trial.block in drawn]
     tried = [
         row(point, "")
         for point in config_points(trials, (trade_off.expense, trade_off.result))
         if point.scope == trade_off.scope
         and trade_off.hardware in (None, point.arm.hardware_class)
-        and point.arm not in summary.front.apart
+        and point.arm not in left_out
     ]
     front = [row(p, f"on the Pareto front ({config_phrase(p.config)}), ") for p in best]
     number_of = trade_off.front.tried
@@ -75,9 +83,7 @@ def _trade_off(
         f"{accuracy} {number(r['y'])}, {measure} {number(r['x'])}" for r in (front[0], front[-1])
     ]
     return Chart(
-        key="-".join(
-            filter(None, ("pareto", *map(chart.slug, (trade_off.expense, trade_off.scope, where))))
-        ),
+        key=trade_off_key(trade_off),
         section="trade_offs",
         title=f"{accuracy} against {expense}: {where}",
         description=(

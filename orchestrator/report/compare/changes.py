@@ -20,6 +20,7 @@ from orchestrator.analysis.results import result_metrics
 from orchestrator.analysis.statistics.estimates import Estimate
 from orchestrator.analysis.statistics.formatting import ABSENT, number
 from orchestrator.core.arms import Arm
+from orchestrator.core.caller import as_typed
 from orchestrator.core.criteria import Margins, ReportCriteria, ResultMargin
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Config, FinishedTrial, canonical
@@ -44,7 +45,9 @@ class ArmChange:
     Its `speedup` is the time per step before divided by that after. A change within the margin is
     `inconclusive`. `needs` compares the memory of fresh trainers and the compile time of warm ones,
     with the arm before as its arm: a `speedup` above 1 (`faster`) is a need that grew. `lost`
-    counts the configs that the arm completed before, and fails at now.
+    counts the configs that the arm completed before, and fails at now. `different_mathematics` are
+    the labels of the sides on which the arm computes something else than the baseline there; if
+    that is one side only, the arm's times are not compared.
     """
 
     before: Arm
@@ -52,6 +55,7 @@ class ArmChange:
     comparison: Comparison
     needs: Mapping[str, Comparison]
     lost: int
+    different_mathematics: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> str:
@@ -99,12 +103,12 @@ class Difference:
     after: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Changes:
     """The labels of two sides, their differences, and the changes of all arms that both have.
 
-    `configs` are those of the blocks. `incomplete` has the states of sides that are not complete,
-    `unlike_inputs` the inputs whose difference prevents a comparison of accuracies.
+    `configs` has the config of each block. `incomplete` has the states of sides that are not
+    complete, `unlike_inputs` the inputs whose difference prevents a comparison of accuracies.
     `canary_speedup` is the time of the calibration probe before divided by that after; None if it
     did not run. With `accept_provisional` provisional verdicts count.
     """
@@ -123,13 +127,19 @@ class Changes:
     canary_speedup: float | None
     accept_provisional: bool = False
 
+    def __repr__(self) -> str:
+        """Return the two sides, and the verdict on each arm."""
+        arms = ", ".join(f"{arm.after.short_name} {arm.verdict}" for arm in self.arms)
+        return f"<Changes {self.before} to {self.after}: {arms or 'no arm on both sides'}>"
+
     @property
     def unjudged(self) -> tuple[tuple[Arm, str], ...]:
         """The arms with an inconclusive verdict, with reasons; those only before come last.
 
         Arms that only the later side has are not among them: they cannot have become slower.
         """
-        busy = "measured on a busy machine: --accept-provisional counts it"
+        accept = as_typed("--accept-provisional", "accept_provisional=True")
+        busy = f"measured on a busy machine: {accept} counts it"
         reasons = (
             (a.after, a.inconclusive_reason or ("" if self.counts(a.comparison) else busy))
             for a in self.arms
@@ -177,7 +187,12 @@ def compare_sides(before: Side, after: Side, margin: float = 0.05) -> Changes:
     criteria = ReportCriteria(margins=_narrower_margins(before, after, margin))
     record = replace(record, criteria=criteria)
     sides = [(_labelled(earlier, before), _labelled(later, after)) for earlier, later in named]
-    speeds = _compared(record, [(later, earlier) for earlier, later in sides])
+    changed_alone = set[Arm]()
+    for (earlier, later), labelled in zip(named, sides, strict=True):
+        differs = earlier in before.different_mathematics, later in after.different_mathematics
+        if differs[0] != differs[1]:
+            changed_alone.add(labelled[differs.index(True)])
+    speeds = _compared(record, [(later, earlier) for earlier, later in sides], None, changed_alone)
     needs = {metric: _compared(record, sides, metric) for metric in NEEDS}
     changes = tuple(
         ArmChange(
@@ -189,6 +204,11 @@ def compare_sides(before: Side, after: Side, margin: float = 0.05) -> Changes:
                 if comparisons[earlier].speedup
             },
             _lost(record, earlier, later),
+            tuple(
+                side.label
+                for side, arm in zip((before, after), pair, strict=True)
+                if arm in side.different_mathematics
+            ),
         )
         for pair, (earlier, later) in zip(named, sides, strict=True)
     )
@@ -216,8 +236,8 @@ def _narrower_margins(before: Side, after: Side, speed: float) -> Margins:
         metric: min((m.results[metric] for m in given if metric in m.results), key=_width)
         for metric in {metric for margins in given for metric in margins.results}
     }
-    accuracy = min((margins.accuracy for margins in given), default=Margins().accuracy)
-    return Margins(speed, accuracy, results)
+    accuracies = [margins.accuracy for margins in given if margins.accuracy is not None]
+    return Margins(speed, min(accuracies, default=None), results)
 
 
 def _width(margin: ResultMargin) -> tuple[bool, float]:
@@ -255,10 +275,11 @@ def _expect_two_of_a_kind(before: Side, after: Side) -> None:
         )
     if before.record.run_id == after.record.run_id:
         both = " and ".join(dict.fromkeys((before.label, after.label)))
+        fresh = as_typed("--fresh", "fresh=True")
         raise InvalidSide(
             "expected two sweeps, or two generations of one; received one sweep on both sides "
-            f"({both}), so nothing can have changed. Name an earlier generation (such as "
-            "NAME#1; `rnnsweep run SPEC --fresh` starts another), or a saved report of another one"
+            f"({both}), so nothing can have changed. Name an earlier generation (such as NAME#1; "
+            f"a start with {fresh} makes another), or a saved report of another one"
         )
 
 
@@ -277,7 +298,7 @@ def _named_pairs(before: Sequence[Arm], after: Sequence[Arm]) -> _Pairs:
 
 
 def _labelled(arm: Arm, side: Side) -> Arm:
-    """Return the arm of a side, which differs from that of the other side by its hardware's id."""
+    """Return the arm of a side; the other side's arm differs by the id of its hardware."""
     ref = arm.hardware_class
     of_side = replace(ref, id=f"{ref.id} {side.record.run_id}", name=f"{ref.name} in {side.label}")
     return replace(arm, hardware=replace(arm.hardware, hardware_class=of_side))
@@ -344,13 +365,20 @@ def _matched(record: SweepRecord, sides: _Pairs, metric: str | None) -> Complete
 
 
 def _compared(
-    record: SweepRecord, sides: _Pairs, metric: str | None = None
+    record: SweepRecord,
+    sides: _Pairs,
+    metric: str | None = None,
+    different: Collection[Arm] = (),
 ) -> dict[Arm, Comparison]:
-    """Compare the first arm of each pair with the second; nothing is shown within the margin."""
+    """Compare the first arm of each pair with the second; nothing is shown within the margin.
+
+    Arms that are `different` compute something else on the other side, and are not compared.
+    """
     matched = _matched(record, sides, metric)
     record = replace(record, arms=tuple(arm for arm, _ in sides))
     comparisons = {}
-    for judged in compare_pairs(record, matched, Baseline("", "arm", dict(sides)), metric):
+    baseline = Baseline("", "arm", dict(sides))
+    for judged in compare_pairs(record, matched, baseline, metric, different):
         change = abs(math.log(judged.speedup.value)) if judged.speedup else 0.0
         is_small = change <= math.log1p(judged.margin)
         comparisons[judged.arm] = judged

@@ -6,6 +6,7 @@ from typing import Any
 
 from orchestrator.analysis.statistics.estimates import Estimate
 from orchestrator.analysis.statistics.formatting import difference, ratio
+from orchestrator.core.formats import Format
 from orchestrator.report.compare.changes import NEEDS, ArmChange, Changes
 from orchestrator.report.compare.wording import change_bullets, change_notes
 from orchestrator.report.document import Column, Document, Section, Table, make_table
@@ -13,8 +14,7 @@ from orchestrator.report.formats.json_format import to_plain_data
 from orchestrator.report.verdicts import RESULT_WORDS, speed_ratio, verdict_label
 from orchestrator.report.wording import ArmNames, deciding_interval, gain, result_name
 
-CHANGES_FORMAT = "rnnsweep-compare"
-CHANGES_VERSION = 4
+CHANGES = Format("a comparison", 5, id="rnnsweep-compare")
 
 
 def changes_document(changes: Changes) -> Document:
@@ -29,7 +29,7 @@ def changes_document(changes: Changes) -> Document:
         Section(
             "What changed",
             tuple(change_bullets(changes, name)),
-            paragraphs=tuple(change_notes(changes)),
+            paragraphs=tuple(change_notes(changes, name)),
         ),
         Section("Other differences", tables=table, paragraphs=() if rows else (same,)),
         *([_figures(changes, name)] if changes.arms else []),
@@ -58,7 +58,7 @@ def _figures(changes: Changes, name: ArmNames) -> Section:
         "trainers) and time to compile (of warm ones): after divided by before. Intervals hold "
         "for all arms together."
     )
-    table = make_table(columns, changes.arms, divisible=True)
+    table = make_table(columns, changes.arms)
     return Section("Arms before and after", tables=(table,), paragraphs=(note,))
 
 
@@ -87,8 +87,7 @@ def changes_json(changes: Changes, failed: Collection[ArmChange]) -> dict[str, A
     Within a version, properties may be added.
     """
     return {
-        "format": CHANGES_FORMAT,
-        "version": CHANGES_VERSION,
+        **CHANGES.head(),
         **to_plain_data(changes),
         "moved_together": changes.moved_together,
         "inconclusive": changes.all_inconclusive,

@@ -1,16 +1,19 @@
 """One side of a comparison: a sweep from the store, or a saved report in JSON."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from orchestrator.analysis.arms.mathematics import different_arms
+from orchestrator.analysis.pairing.pairs import baseline_of_spec
 from orchestrator.core.arms import Arm
 from orchestrator.core.errors import Refusal
+from orchestrator.core.formats import written_by
+from orchestrator.core.json_text import parse_json
 from orchestrator.core.records import SweepRecord
-from orchestrator.report.formats.json_format import REPORT_FORMAT, REPORT_VERSION
+from orchestrator.report.formats.json_format import REPORT
 
 
 class InvalidSide(Refusal):
@@ -19,27 +22,42 @@ class InvalidSide(Refusal):
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A sweep with its name for the reader; a report file lacks the margins of its spec."""
+    """A sweep with its name for the reader; a report file lacks the margins of its spec.
+
+    The arms of `different_mathematics` compute something else than the baseline of their sweep.
+    """
 
     label: str
     record: SweepRecord
+    different_mathematics: frozenset[Arm] = frozenset()
     is_file: bool = False
 
     @property
     def arms(self) -> tuple[Arm, ...]:
-        """The arms that can run, in the spec's order, and those of earlier starts."""
+        """The arms that can run, in the spec's order, and arms of earlier starts."""
         return tuple(dict.fromkeys([*self.record.arms, *(t.arm for t in self.record.trials)]))
+
+
+def side_of(label: str, record: SweepRecord) -> Side:
+    """Return a sweep from the store as a side."""
+    return Side(label, record, different_arms(record.trials, baseline_of_spec(record)))
 
 
 def read_report(path: Path) -> Side:
     """Read what `rnnsweep report SWEEP -o FILE.json` wrote; InvalidSide for any other file."""
     try:
-        content = json.loads(path.read_bytes())
-        kind = content.get("format"), content.get("version")
-        if kind == (REPORT_FORMAT, REPORT_VERSION):
+        content = parse_json(path.read_bytes())
+        kind, number = content.get("format"), content.get("version")
+        if kind == REPORT.id and not REPORT.reads(number):
+            writer = written_by(content.get("written_by"))
+            raise InvalidSide(REPORT.refusal(str(path), number, writer))
+        if kind == REPORT.id:
+            content = REPORT.migrate(content, number)
             record = TypeAdapter(SweepRecord).validate_python(_as_record(content))
-            return Side(f"{content['sweep']['label']} ({path.name})", record, is_file=True)
-        reason = f"received format {kind[0]!r}, version {kind[1]}"
+            different = _different_mathematics(content)
+            label = f"{content['sweep']['label']} ({path.name})"
+            return Side(label, record, different, is_file=True)
+        reason = f"received format {kind!r}, version {number}"
     except OSError as error:
         reason = f"received: {(error.strerror or str(error)).lower()}"
     except ValidationError as error:
@@ -48,7 +66,7 @@ def read_report(path: Path) -> Side:
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         reason = f"received another content ({type(error).__name__}: {error})"
     raise InvalidSide(
-        f"{path}: expected a report's JSON file of version {REPORT_VERSION}; {reason}. "
+        f"{path}: expected a report's JSON file of format {REPORT.number}; {reason}. "
         "Write one with `rnnsweep report SWEEP -o FILE.json`"
     )
 
@@ -63,6 +81,16 @@ def _as_record(content: dict[str, Any]) -> dict[str, Any]:
         "expected_trials": head["trials"]["expected"],
         "trials": [_as_trial(entry) for entry in content["trials"]],
     }
+
+
+def _different_mathematics(content: dict[str, Any]) -> frozenset[Arm]:
+    """Return the arms that compute something else than their reference, as the report found."""
+    arms = [
+        row["arm"]
+        for row in content["arms"]
+        if row["mathematics"] is not None and row["mathematics"]["is_different"]
+    ]
+    return TypeAdapter(frozenset[Arm]).validate_python(arms)
 
 
 def _as_trial(entry: dict[str, Any]) -> dict[str, Any]:

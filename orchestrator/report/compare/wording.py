@@ -3,20 +3,34 @@
 from collections.abc import Iterator, Mapping
 
 from orchestrator.analysis.statistics.formatting import difference, joined, number, ratio, share
+from orchestrator.core.caller import as_typed
 from orchestrator.core.text import counted
 from orchestrator.report.compare.changes import NEEDS, ArmChange, Changes
 from orchestrator.report.document import Bullet, Kind
-from orchestrator.report.verdicts import INCONCLUSIVE, RESULT_WORDS, change_sentence
+from orchestrator.report.verdicts import (
+    DIFFERENT_MATHEMATICS,
+    INCONCLUSIVE,
+    RESULT_WORDS,
+    change_sentence,
+)
 from orchestrator.report.wording import ArmNames, deciding_interval, result_name
 
 _RESULT_KINDS: Mapping[str, Kind] = {"better": Kind.FASTER, "worse": Kind.SLOWER}
-"""The colours of changes of a result: those of changes of the speed."""
+"""Changes of a result have the colours of changes of the speed."""
 
 
 def change_bullets(changes: Changes, name: ArmNames) -> Iterator[Bullet]:
     """Write the changes of all arms: first of speed, then of accuracy, then of memory."""
     if not changes.arms:
         yield Bullet(Kind.INCONCLUSIVE, "no arm is on both sides: nothing can be compared")
+    elif not any(arm.comparison.pairs for arm in changes.arms):
+        text = (
+            "the two sides share no config that is complete on both: arms are compared config by"
+            " config, so nothing can be compared. Give both sweeps the same seed and space, or"
+            " list the configs"
+        )
+        yield Bullet(Kind.INCONCLUSIVE, text)
+        return
     for arm in changes.arms:
         comparison, lost = arm.comparison, _lost(arm)
         text = change_sentence(comparison, _named(arm, name), changes.margin, lost)
@@ -65,7 +79,7 @@ def _needs(arm: ArmChange, name: ArmNames) -> Iterator[Bullet]:
         )
 
 
-def change_notes(changes: Changes) -> Iterator[str]:
+def change_notes(changes: Changes, name: ArmNames) -> Iterator[str]:
     """Write what limits the comparison."""
     for label, state in changes.incomplete.items():
         yield f"{label} is {state}: some of its trials may be missing."
@@ -73,6 +87,12 @@ def change_notes(changes: Changes) -> Iterator[str]:
     for label, arms in sides:
         if arms:
             yield f"Only {label} has {joined([str(arm) for arm in arms])}."
+    for arm in changes.arms:
+        if arm.different_mathematics:
+            yield (
+                f"{_named(arm, name)} computes something else than the baseline in "
+                f"{joined(arm.different_mathematics)} ({DIFFERENT_MATHEMATICS})."
+            )
     if changes.moved_together:
         yield _moved_together(changes)
     yield (
@@ -83,10 +103,11 @@ def change_notes(changes: Changes) -> Iterator[str]:
     if any(arm.is_on_other_hardware for arm in changes.arms):
         yield "Arms whose hardware differs are compared, but never fail a comparison."
     if any(not arm.comparison.quiet_only for arm in changes.arms):
+        accept = as_typed("--accept-provisional", "accept_provisional=True")
         yield (
             "Some trials were disturbed; they are included, because too few were quiet. "
-            "Provisional verdicts count with --accept-provisional; repeat the sweep on a quiet "
-            "machine (--fresh) for others."
+            f"Provisional verdicts count with {accept}; repeat the sweep on a quiet machine "
+            f"({as_typed('--fresh', 'fresh=True')}) for others."
         )
     if changes.unlike_inputs:
         yield f"Accuracies are not compared: the {changes.unlike_inputs} differ."

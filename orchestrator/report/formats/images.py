@@ -20,8 +20,8 @@ def draw(
 ) -> tuple[Path, ...]:
     """Draw every chart of the report into the folder, which is created if it is missing.
 
-    Return the files, a PNG and an SVG for each chart. Their names are those of the charts, the same
-    for the same summary. Files of these names are replaced; other files are kept.
+    Return the files, a PNG and an SVG for each chart. They are named after the charts, alike for
+    the same summary. Files of these names are replaced; other files are kept.
     """
     import vl_convert  # noqa: PLC0415  (100 ms)
 

@@ -12,11 +12,18 @@ from functools import cache
 from operator import attrgetter
 from typing import Any
 
+from orchestrator.analysis.comparisons.importances import importances
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core import trial
+from orchestrator.core.formats import Format
 
-REPORT_FORMAT = "rnnsweep-report"
-REPORT_VERSION = 9
+REPORT = Format(
+    "a report's JSON file",
+    10,
+    id="rnnsweep-report",
+    again="write it again with `rnnsweep report SWEEP -o FILE.json`",
+)
+"""A migration gets the whole object of a report."""
 
 TRIAL_ENTRY = (
     "run_id",
@@ -48,7 +55,7 @@ TRIAL_ENTRY = (
     "other_trainers",
     "other_gpu_processes",
 )
-"""The fields of a trial's entry: those of `TRIAL_PARTS` have the same names there."""
+"""The fields of a trial's entry; fields of `TRIAL_PARTS` have the same names there."""
 
 
 def summary_json(summary: ReportSummary) -> str:
@@ -56,7 +63,8 @@ def summary_json(summary: ReportSummary) -> str:
 
     Entries of the longer lists have a line each: easy to compare, and fast to write.
     """
-    content = {"format": REPORT_FORMAT, "version": REPORT_VERSION, **to_plain_data(summary)}
+    shares = tuple(importances(summary.effects, summary.trials))
+    content = {**REPORT.head(), **to_plain_data(summary), "importances": to_plain_data(shares)}
     lines = ",\n".join(f"  {_dump(key)}: {_entries(value)}" for key, value in content.items())
     return f"{{\n{lines}\n}}\n"
 

@@ -1,24 +1,27 @@
 """The JSON Schema of the report's JSON format, made from the classes that the format is made from.
 
-Run as a program, this module prints `report.schema.json`.
+`make docs` writes it into `report.schema.json`.
 """
 
 import json
-import sys
 from dataclasses import make_dataclass
+from pathlib import Path
 from types import GenericAlias
 from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter
 
+from orchestrator.analysis.comparisons.importances import ParamImportances
 from orchestrator.analysis.summary import ReportSummary
+from orchestrator.core.formats import WrittenBy
 from orchestrator.core.trial import FailureReason
 from orchestrator.report.formats.json_format import (
-    REPORT_FORMAT,
-    REPORT_VERSION,
+    REPORT,
     TRIAL_ENTRY,
     TRIAL_PARTS,
 )
+
+REPORT_SCHEMA_FILE = Path(__file__).with_name("report.schema.json")
 
 _REPORT_TEXT = (
     "The whole report, with the raw trials behind every number. A number is calculated from "
@@ -51,7 +54,9 @@ def report_schema() -> dict[str, Any]:
     entry = make_dataclass(
         "TrialEntry", _entry_types().items(), namespace={"__doc__": _TRIAL_ENTRY_TEXT}
     )
-    types = {**get_type_hints(ReportSummary), "trials": GenericAlias(tuple, (entry, ...))}
+    lists = {"trials": entry, "importances": ParamImportances}
+    types = get_type_hints(ReportSummary)
+    types |= {name: GenericAlias(tuple, (kind, ...)) for name, kind in lists.items()}
     content = make_dataclass(
         "ReportSummary", types.items(), namespace={"__doc__": ReportSummary.__doc__}
     )
@@ -60,10 +65,15 @@ def report_schema() -> dict[str, Any]:
         name: _strict(definition) for name, definition in sorted(made.pop("$defs").items())
     }
     top = _strict(made)
-    head = {"format": {"const": REPORT_FORMAT}, "version": {"const": REPORT_VERSION}}
+    writer = _strict(TypeAdapter(WrittenBy).json_schema(mode="serialization"))
+    head = {
+        "format": {"const": REPORT.id},
+        "version": {"const": REPORT.number},
+        "written_by": writer,
+    }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": f"urn:rnnsweep:report:{REPORT_VERSION}",
+        "$id": f"urn:rnnsweep:report:{REPORT.number}",
         "title": "rnnsweep report --format json",
         "description": _REPORT_TEXT,
         "type": "object",
@@ -105,7 +115,3 @@ def _strict(part: Any) -> Any:
 def report_schema_text() -> str:
     """Return the text of the file."""
     return json.dumps(report_schema(), indent=2, ensure_ascii=False) + "\n"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(report_schema_text())

@@ -9,7 +9,10 @@ from orchestrator.report.wording import arm_names, deciding_interval
 
 
 def to_metrics(summary: ReportSummary) -> dict[str, float]:
-    """Return counts of trials, the best value of each objective, and speed-ups with intervals."""
+    """Return counts of trials, the best value of each objective, and what was compared.
+
+    These are speed-ups, and differences of each result, with their intervals.
+    """
     name, front = arm_names(summary), summary.front
     metrics: dict[str, float] = {f"trials_{kind}": n for kind, n in counts(summary).items()}
     metrics["trials"] = metrics.pop("trials_trials")
@@ -17,13 +20,16 @@ def to_metrics(summary: ReportSummary) -> dict[str, float]:
         best = max if direction == "maximize" else min
         metrics[f"best/{objective}"] = best(point.values[objective] for point in front.points)
     for comparison in summary.comparisons:
+        # MLflow charts metrics with the same text before a slash together, and takes no plus.
+        arm = name(comparison.arm).replace("/", " ").replace("+", " ")
+        compared = {f"difference_{r.metric}": r.shown for r in comparison.results}
         if speedup := deciding_interval(comparison):
-            # MLflow charts metrics with the same text before a slash together, and takes no plus.
-            arm = name(comparison.arm).replace("/", " ").replace("+", " ")
-            metrics[f"speedup/{arm}"] = speedup.value
-            if math.isfinite(speedup.high):
-                metrics[f"speedup_low/{arm}"] = speedup.low
-                metrics[f"speedup_high/{arm}"] = speedup.high
+            compared = {"speedup": speedup, **compared}
+        for kind, estimate in compared.items():
+            metrics[f"{kind}/{arm}"] = estimate.value
+            if math.isfinite(estimate.high):
+                metrics[f"{kind}_low/{arm}"] = estimate.low
+                metrics[f"{kind}_high/{arm}"] = estimate.high
     return metrics
 
 

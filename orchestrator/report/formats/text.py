@@ -15,6 +15,8 @@ from orchestrator.report.document import PARTS, Bullet, Document, Kind, Section,
 
 MIN_WIDTH = 60
 _KEY_WIDTH = 36  # a longer first column folds
+_HEAD_WIDTH = 18  # a shorter head never folds
+_TEXT_WIDTH = 12  # nor does a shorter text
 _GAP = 2
 _PART = re.compile(r"(?:\+|\S)(?:[^\s/+]|/(?!\w{3}))*/?\s*")
 """The places to fold a header: between words, and between parts of `tensorflow/portable+xla`."""
@@ -72,9 +74,13 @@ def _headed(document: Document) -> Iterator[tuple[str, str, Section]]:
 
 def _section(section: Section, width: int) -> Group:
     parts = [_bullets(section.bullets)] if section.bullets else []
-    parts += [_table(part, width) for table in section.tables for part in _divided(table, width)]
-    notes = [Padding(_text(note), (0, 0, 0, 2)) for note in section.paragraphs]
-    return Group(*parts, *notes)
+    notes = [*section.paragraphs]
+    for table in section.tables:
+        first, *others = _divided(table, width)
+        shown = [first] if table.rest else [first, *others]
+        parts += [_table(part, width) for part in shown]
+        notes += [table.rest] if table.rest and others else []
+    return Group(*parts, *(Padding(_text(note), (0, 0, 0, 2)) for note in notes))
 
 
 def _bullets(bullets: Iterable[Bullet]) -> RichTable:
@@ -87,20 +93,19 @@ def _bullets(bullets: Iterable[Bullet]) -> RichTable:
 
 
 def _divided(table: Table, width: int) -> list[Table]:
-    """Divide a table into parts that fit, all with the first column; fold headers to save parts."""
-    if not table.divisible:
-        return [table]
-    room = width - min(_width(table, 0), _KEY_WIDTH) - _GAP - 1  # as `_widths` counts
+    """Divide a table into parts that fit without folding heads and numbers, all with its keys."""
+    keys = [*range(table.keys)]
+    room = width - sum(_least_width(table, i) + _GAP for i in keys) - 1  # as `_widths` counts
     parts: list[list[int]] = [[]]
     remaining = room
-    for i in range(1, len(table.headers)):
-        wide = _number_width(table, i) + _GAP
+    for i in range(table.keys, len(table.headers)):
+        wide = _whole_width(table, i) + _GAP
         if parts[-1] and wide > remaining:
             parts.append([])
             remaining = room
         parts[-1].append(i)
         remaining -= wide
-    return [_columns(table, [0, *part]) for part in parts]
+    return [_columns(table, [*keys, *part]) for part in parts]
 
 
 def _columns(table: Table, chosen: list[int]) -> Table:
@@ -108,6 +113,7 @@ def _columns(table: Table, chosen: list[int]) -> Table:
         tuple(table.headers[i] for i in chosen),
         tuple(tuple(row[i] for i in chosen) for row in table.rows),
         frozenset(place for place, i in enumerate(chosen) if i in table.numeric),
+        table.keys,
     )
 
 
@@ -124,17 +130,18 @@ def _table(table: Table, width: int) -> RichTable:
 
 
 def _widths(table: Table, width: int) -> list[int]:
-    """Return the widths of the columns: whole words first, then names, numbers, and the rest."""
+    """Return the widths of the columns: heads first, then numbers, names, and the rest."""
     # The widths are fixed here because rich crops a table that it cannot shrink.
     columns = range(len(table.headers))
-    words = [max(map(_part_width, _cells(table, i))) for i in columns]
-    named = [min(_width(table, 0), _KEY_WIDTH), *words[1:]]
-    whole = [_number_width(table, i) if i in table.numeric else named[i] for i in columns]
-    texts = [whole[i] if i in table.numeric or not i else _width(table, i) for i in columns]
+    least = [_least_width(table, i) for i in columns]
+    whole = [_whole_width(table, i) for i in columns]
+    keys = range(table.keys)
+    named = [max(whole[i], min(_width(table, i), _KEY_WIDTH if i in keys else 0)) for i in columns]
+    texts = [max(_width(table, i), whole[i]) if i else named[i] for i in columns]
     natural = [max(_width(table, i), cell_len(visible(table.headers[i]))) for i in columns]
     room = width - _GAP * len(natural) - 1
-    widths = _share(room, words)
-    for wanted in (named, whole, texts, natural):
+    widths = _share(room, least)
+    for wanted in (whole, named, texts, natural):
         missing = [max(0, more - now) for more, now in zip(wanted, widths, strict=True)]
         given = _share(room - sum(widths), missing)
         widths = [now + more for now, more in zip(widths, given, strict=True)]
@@ -152,13 +159,19 @@ def _share(room: int, wanted: list[int]) -> list[int]:
     return given
 
 
-def _number_width(table: Table, column: int) -> int:
-    """Return the width of a column of numbers, whose header folds between words and parts."""
-    return max(_width(table, column), _part_width(table.headers[column]), 1)
+def _least_width(table: Table, column: int) -> int:
+    """Return the width below which a head or a cell folds badly."""
+    head = table.headers[column]
+    whole = cell_len(visible(head))
+    parts = [_part_width(row[column]) for row in table.rows]
+    text = 0 if column in table.numeric else min(_width(table, column), _TEXT_WIDTH)
+    return max(whole if whole <= _HEAD_WIDTH else _part_width(head), *parts, text, 1)
 
 
-def _cells(table: Table, column: int) -> list[str]:
-    return [table.headers[column], *(row[column] for row in table.rows)]
+def _whole_width(table: Table, column: int) -> int:
+    """Return the least width of a column, in which numbers do not fold either."""
+    least = _least_width(table, column)
+    return max(least, _width(table, column)) if column in table.numeric else least
 
 
 def _part_width(cell: str) -> int:
@@ -192,8 +205,8 @@ _LINK = re.compile(r"(?i)\b(https?|ftp|mailto|xmpp)(:)|\b(www)(\.)")
 
 
 def to_markdown(document: Document) -> str:
-    """Write the document, with tables in GitHub's syntax."""
-    lines = [f"# {escape(document.title)}"]
+    """Write the document, with tables in GitHub's syntax; without a heading if it has no title."""
+    lines = [f"# {escape(document.title)}"] if document.title else []
     for question, title, section in _headed(document):
         lines += [f"## {question}"] if question else []
         lines += [f"{'###' if section.part else '##'} {escape(title)}"] if title else []

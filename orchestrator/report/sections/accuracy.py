@@ -7,6 +7,7 @@ from orchestrator.analysis.comparisons.results import ResultComparison
 from orchestrator.analysis.comparisons.speed import Comparison
 from orchestrator.analysis.statistics.formatting import difference
 from orchestrator.analysis.summary import ReportSummary
+from orchestrator.core.criteria import USUAL_ACCURACY_MARGIN
 from orchestrator.report.document import Column, Section, Table, make_table
 from orchestrator.report.sections.speed import baseline_name, compared_columns
 from orchestrator.report.verdicts import RESULT_WORDS
@@ -14,6 +15,7 @@ from orchestrator.report.wording import (
     ArmNames,
     compared_results,
     gain,
+    margin_of_samples,
     margin_text,
     result_name,
 )
@@ -75,10 +77,17 @@ def _explanation(results: list[ResultComparison]) -> Iterator[str]:
         "0 does not show that."
     )
     for result in by_metric.values():
-        if result.step:
+        if result.widened == "one sample":
             yield (
-                f"The margin of {result.metric} is one validation sample, because that of the spec "
-                "is narrower."
+                f"The margin of {result.metric} is one validation sample, because the margin "
+                "of the spec is narrower."
+            )
+        elif result.widened == "noise" and result.validation_samples:
+            usual = USUAL_ACCURACY_MARGIN.value
+            yield (
+                f"The usual margin, {margin_of_samples(usual, result.validation_samples)}, is finer"
+                f" than what they can tell, so that of {result.metric} is the standard error of an "
+                "accuracy on so many samples; margins in the spec sets another one."
             )
         elif result.share is not None:
             yield (

@@ -1,32 +1,36 @@
 """The short report: the answer, the arms, what is missing or doubtful, and where the rest is."""
 
 import shlex
+from dataclasses import replace
 
 from orchestrator.analysis.summary import ReportSummary
+from orchestrator.core.text import counted
 from orchestrator.report.document import PARTS, Bullet, Document, Kind, Section
-from orchestrator.report.sections.doubts import RESUME, doubts, section_of_doubts
+from orchestrator.report.sections.doubts import doubts, section_of_doubts
 from orchestrator.report.sections.fastest import answer_bullets, arms_table
 from orchestrator.report.sections.headlines import Headline, headlines
 from orchestrator.report.sections.mathematics import mathematics_sentence
 from orchestrator.report.sections.progress import progress_sentence
 from orchestrator.report.sections.speed import baseline_name
+from orchestrator.report.sections.targets import targets_section
 from orchestrator.report.usage import usage_lines
 from orchestrator.report.wording import arm_names
 
 _MOST_HEADLINES = 4
+
+USAGE, TO_TARGETS = "usage", "targets"
+"""The keys of the sections on how the fastest arm is put to use, and on the targets."""
 
 
 def answer(
     summary: ReportSummary,
     most: int | None = None,
     *,
-    resume: str = RESUME,
-    retry: str | None = None,
     rest: str | None = None,
 ) -> Document:
-    """Make the short report, with at most so many rows of arms.
+    """Make the short report, with at most so many rows in each table.
 
-    `resume` and `retry` are the commands that it names, and `rest` is the place of the full report.
+    `rest` is the place of the full report.
     """
     label = shlex.quote(summary.sweep.label)
     heads = headlines(summary)
@@ -40,20 +44,25 @@ def answer(
     sections = [Section("", tuple(bullets), paragraphs=paragraphs)]
     if most != 0 and any(row.measures for row in summary.arms):
         sections.append(_arms(summary, most))
-    doubtful = section_of_doubts(doubts(summary, resume, retry))
+    targets = targets_section(summary, arm_names(summary))
+    if targets:
+        tables = tuple(replace(table, rows=table.rows[:most]) for table in targets.tables)
+        sections.append(replace(targets, tables=tables, explanations=(), key=TO_TARGETS))
+    doubtful = section_of_doubts(doubts(summary))
     if doubtful:
         sections.append(doubtful)
-    sections += _usage(heads[0])
+    sections += usage_sections(summary, heads[0])
     sections.append(Section("More", paragraphs=(rest or _rest(label),)))
     return Document(title(summary), tuple(sections))
 
 
-def _usage(head: Headline) -> list[Section]:
-    """Write how the fastest arm is put to use, where it is decided which one that is."""
+def usage_sections(summary: ReportSummary, head: Headline) -> list[Section]:
+    """Write how the fastest arm is put to use; nothing where it is open which one that is."""
     if head.kind != Kind.FASTEST or head.leader is None:
         return []
-    lines = usage_lines(head.leader.implementation)
-    return [Section(f"To use {head.leader.implementation}", paragraphs=lines)] if lines else []
+    lines = usage_lines(head.leader.implementation, summary.trials)
+    title = f"To use {head.leader.implementation}"
+    return [Section(title, paragraphs=lines, key=USAGE)] if lines else []
 
 
 def title(summary: ReportSummary) -> str:
@@ -64,7 +73,7 @@ def title(summary: ReportSummary) -> str:
 def _arms(summary: ReportSummary, most: int | None) -> Section:
     label = shlex.quote(summary.sweep.label)
     hidden = len(summary.arms) - (most or len(summary.arms))
-    notes = (f"{hidden} more arms: rnnsweep report {label} --section fastest",)
+    notes = (f"{counted(hidden, 'more arm')}: rnnsweep report {label} --section fastest",)
     base = baseline_name(summary, arm_names(summary))
     return Section(
         f"Arms, compared with {base}" if summary.comparisons else "Arms",

@@ -36,12 +36,12 @@ def _table(summary: ReportSummary, measures: Sequence[Measure], name: ArmNames) 
         Column("trials", lambda arm: arm.used),
         *(Column(m.title, partial(_figure, m), numeric=True) for m in measures),
     ]
-    table = make_table(columns, summary.arms, divisible=True)
+    table = make_table(columns, summary.arms)
     if len(summary.arms) > SIDE_BY_SIDE:
         return table
     (_, *arm_names), *cells = zip(table.headers, *table.rows, strict=True)
     figures = frozenset(range(1, len(summary.arms) + 1))
-    return Table(("measure", *arm_names), tuple(cells), figures, divisible=True)
+    return Table(("measure", *arm_names), tuple(cells), figures)
 
 
 def _figure(measure: Measure, arm: ArmSummary) -> str:
@@ -81,7 +81,7 @@ def _notes(summary: ReportSummary, measures: Sequence[Measure], name: ArmNames) 
             f"step and per sample with other arms: {', '.join(other_work)}."
         )
     if len(_energy_scopes(summary, measures)) > 1:
-        yield "Energies are of different kinds, as labelled: compare only those of one kind."
+        yield "Energies are of different kinds, as labelled: compare only energies of one kind."
     complete = [trial for trial in summary.trials if trial.status == "complete"]
     absent = [reason for trial in complete if (reason := trial.telemetry.energy_absent)]
     if absent:
@@ -93,7 +93,7 @@ def _notes(summary: ReportSummary, measures: Sequence[Measure], name: ArmNames) 
 
 
 def unmatched_note(names: Sequence[str]) -> str:
-    """Write which arms have figures over trials that are not matched with those of the others."""
+    """Write which arms have figures over trials that are not matched with other arms' trials."""
     return f"Not matched, over all complete trials of the arm: {', '.join(names)}."
 
 
@@ -116,8 +116,8 @@ def _explanations(summary: ReportSummary, measures: Sequence[Measure]) -> Iterat
         )
     if _energy_scopes(summary, measures):
         yield (
-            "Energy is that of the timed epochs only. gpu is the energy of the GPUs, and "
-            "cpu_package that of all CPUs of the node, including other work on it."
+            "Energy is of the timed epochs only. gpu is the energy of the GPUs, and cpu_package "
+            "the energy of all CPUs of the node, including other work on it."
         )
     if _costs(summary):
         yield (

@@ -5,7 +5,16 @@ from collections.abc import Iterator
 from orchestrator.analysis.arms.best_configs import Choice, Front, ParetoPoint
 from orchestrator.analysis.statistics.formatting import joined, number
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.report.wording import ArmNames, arm_names, config_phrase, energy_kinds
+from orchestrator.core.text import counted
+from orchestrator.report.wording import (
+    ArmNames,
+    arm_names,
+    config_phrase,
+    energy_kinds,
+    is_or_are,
+    margin_of_samples,
+    result_name,
+)
 
 
 def best_sentences(summary: ReportSummary) -> tuple[str, ...]:
@@ -22,8 +31,14 @@ def best_sentences(summary: ReportSummary) -> tuple[str, ...]:
 
 def _chosen(choice: Choice, name: ArmNames) -> Iterator[str]:
     best = _trained(choice, choice.best, name)
-    yield f"Best {choice.result}: {best}, the best of {choice.tried} tried."
-    margin, knee = number(choice.margin), choice.knee
+    tried = counted(choice.configs, "config")
+    tried += f" on {choice.arms} arms" if choice.arms > 1 else ""
+    equal = ""
+    if choice.arms_as_good > 1:
+        equal = f" {counted(choice.arms_as_good, 'arm')} have this {result_name(choice.result)};"
+        equal += " this one trains fastest."
+    yield f"Best {choice.result}: {best}, the best of {tried}.{equal}{_noise(choice)}"
+    margin, knee = margin_of_samples(choice.margin.value, choice.samples), choice.knee
     if choice.fastest == choice.best:
         yield f"No config within {margin} of that trains faster."
     else:
@@ -32,6 +47,19 @@ def _chosen(choice: Choice, name: ArmNames) -> Iterator[str]:
         yield f"Within {margin} of that, the fastest to train is {fastest}{is_knee}."
     if knee and choice.fastest != knee:
         yield f"The knee of the Pareto front is {_trained(choice, knee, name)}."
+
+
+def _noise(choice: Choice) -> str:
+    """Write how many other configs the validation set cannot tell from the best one."""
+    if not choice.within_noise or choice.lowest_within_noise is None or choice.samples is None:
+        return ""
+    others = counted(choice.within_noise, "other config")
+    lowest = number(choice.lowest_within_noise)
+    verb = is_or_are(choice.within_noise)
+    return (
+        f" {others} {verb} within the noise of {choice.samples:,} validation samples (down to"
+        f" {lowest})."
+    )
 
 
 def _trained(choice: Choice, point: ParetoPoint, name: ArmNames) -> str:

@@ -29,7 +29,7 @@ def configs_section(summary: ReportSummary, name: ArmNames) -> Section | None:
     sizes = {trial.block: config_phrase(trial.config) for trial in summary.trials}
     columns: list[Column[int]] = [Column(f"{metric} with", sizes.__getitem__)]
     columns += [Column(name(arm), partial(mean, arm)) for arm in rows]
-    table = make_table(columns, sorted(sizes)[:_LISTED], divisible=True)
+    table = make_table(columns, sorted(sizes)[:_LISTED])
     more = len(sizes) - _LISTED
     notes = (f"{more} more: rnnsweep query {summary.sweep.label}",) if more > 0 else ()
     return Section("Configs tried", tables=(table,), paragraphs=notes)

@@ -18,6 +18,7 @@ from orchestrator.report.sections import (
     doubts,
     effects,
     excluded,
+    factors,
     fastest,
     front,
     learning,
@@ -57,6 +58,7 @@ class ReportSection:
 
 SECTIONS: tuple[ReportSection, ...] = (
     ReportSection("fastest", "fastest", fastest.fastest_section, shows_failures=True),
+    ReportSection("factors", "fastest", factors.factors_section),
     ReportSection("rankings", "fastest", rankings.rankings_section),
     ReportSection("speed", "speed", speed.speed_section),
     ReportSection("compiling", "speed", compiling.compiling_section),

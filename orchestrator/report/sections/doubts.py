@@ -1,15 +1,16 @@
 """What is missing or doubtful, each with the one command that cures it."""
 
 import math
-import re
 import shlex
 from collections.abc import Iterator
 
 from orchestrator.analysis.arms.arm_summary import ExcludedTrials
-from orchestrator.analysis.statistics.estimates import MIN_BLOCKS
+from orchestrator.analysis.pairing.complete_rounds import typical_disturbance
+from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS
 from orchestrator.analysis.statistics.formatting import joined, share
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.disturbance import disturbance_text
+from orchestrator.core.start_command import StartCommand
 from orchestrator.core.text import counted
 from orchestrator.report.document import Bullet, Kind, Section
 from orchestrator.report.sections.mathematics import mathematics_doubts
@@ -24,10 +25,8 @@ from orchestrator.report.wording import (
     run_text,
     shortened,
 )
+from workloads.own_code import packages_of
 from workloads.registry import has_random_data, is_own_model
-
-RESUME = "rnnsweep run SPEC"
-"""The command that resumes a sweep whose file is not known."""
 
 _MOST_CAUSES = 3
 """The most causes of failures that have a bullet; more are counted."""
@@ -46,28 +45,25 @@ def section_of_doubts(bullets: tuple[Bullet, ...]) -> Section | None:
     return Section("Missing or doubtful", bullets) if bullets else None
 
 
-def doubts(
-    summary: ReportSummary, resume: str = RESUME, retry: str | None = None
-) -> tuple[Bullet, ...]:
-    """Write what is missing or doubtful, each with the command that cures it.
-
-    `resume` is the command that resumes the sweep, `retry` the one that runs failed trials again.
-    """
-    provisional = _provisional(summary, resume)
+def doubts(summary: ReportSummary) -> tuple[Bullet, ...]:
+    """Write what is missing or doubtful, each with the command that cures it."""
+    provisional = _provisional(summary)
     return (
-        *_missing_trials(summary, resume),
-        *_failures(summary, retry or f"{resume} --retry-failed"),
+        *_missing_trials(summary),
+        *_failures(summary),
         *mathematics_doubts(summary),
-        *([Bullet(Kind.PROVISIONAL, provisional)] if provisional else []),
-        *_not_interleaved(summary, resume),
-        *_few_blocks(summary, resume, is_busy=bool(provisional)),
-        *_random_data(summary),
+        *([Bullet(Kind.PROVISIONAL, provisional)] if provisional else _busy_anyway(summary)),
+        *_not_interleaved(summary),
+        *_few_blocks(summary, is_busy=bool(provisional)),
+        *random_data_doubts(summary),
         *_unequal_start(summary),
         *_impossible(summary),
+        *_other_baseline(summary),
     )
 
 
-def _random_data(summary: ReportSummary) -> Iterator[Bullet]:
+def random_data_doubts(summary: ReportSummary) -> Iterator[Bullet]:
+    """Write that the data of an own model are random, if they are."""
     if has_random_data(summary.sweep.workload):
         yield Bullet(
             Kind.ONLY_TIMES,
@@ -78,14 +74,15 @@ def _random_data(summary: ReportSummary) -> Iterator[Bullet]:
 
 def _unequal_start(summary: ReportSummary) -> Iterator[Bullet]:
     if summary.sweep.settings.get("weights") == "own" and is_own_model(summary.sweep.workload):
+        equal = summary.sweep.start.with_value("settings.weights", "equal").with_flags("--fresh")
         yield Bullet(
             Kind.UNEQUAL_START,
             "The arms of a block started from different weights (settings.weights is own), so what"
-            " they learned also differs by chance. For equal ones: --set settings.weights=equal",
+            f" they learned also differs by chance. For equal ones: {equal}",
         )
 
 
-def _missing_trials(summary: ReportSummary, resume: str) -> Iterator[Bullet]:
+def _missing_trials(summary: ReportSummary) -> Iterator[Bullet]:
     trials, state = summary.sweep.trials, summary.sweep.state
     if not trials.missing:
         return
@@ -96,11 +93,11 @@ def _missing_trials(summary: ReportSummary, resume: str) -> Iterator[Bullet]:
     if state == "running":
         cure = f"Its progress: rnnsweep status {shlex.quote(summary.sweep.label)}"
     else:
-        cure = f"Resume: {resume}"
+        cure = f"Resume: {summary.sweep.start}"
     yield Bullet(Kind.MISSING, f"{text}. {cure}")
 
 
-def _failures(summary: ReportSummary, retry: str) -> Iterator[Bullet]:
+def _failures(summary: ReportSummary) -> Iterator[Bullet]:
     """Write the most important causes for which trials have no result, each with its arms."""
     details = f"rnnsweep report {shlex.quote(summary.sweep.label)} --section trust"
     by_cause = grouped(
@@ -113,7 +110,7 @@ def _failures(summary: ReportSummary, retry: str) -> Iterator[Bullet]:
         arms = joined(list(dict.fromkeys(row.arm.short_name for row in rows)))
         subject = f"{counted(trials, 'trial')} of {arms}"
         if first.status == "failed":
-            yield Bullet(Kind.FAILED, f"{subject} {_failed(first, retry)}")
+            yield Bullet(Kind.FAILED, f"{subject} {_failed(first, _retry(summary))}")
         else:
             yield Bullet(
                 Kind.WRONG_KERNEL, f"{subject} {_wrong_kernel(first, trials)}. Details: {details}"
@@ -123,7 +120,15 @@ def _failures(summary: ReportSummary, retry: str) -> Iterator[Bullet]:
         yield Bullet(Kind.FAILED, f"{others} of failures: {details}")
 
 
-def _failed(first: ExcludedTrials, retry: str) -> str:
+def _retry(summary: ReportSummary) -> StartCommand:
+    """Return the start that runs failed trials again."""
+    retry = summary.sweep.start.with_flags("--retry-failed")
+    if summary.is_without_success or not packages_of(summary.sweep.workload):
+        return retry
+    return retry.with_flags("--same-code")  # a fix changes code that others succeeded with
+
+
+def _failed(first: ExcludedTrials, retry: StartCommand) -> str:
     reason, message = first.reason.replace("_", " "), shortened(first.message, _LONGEST_MESSAGE)
     return (
         f"failed ({reason}): {message}. The first one's output is in MLflow run "
@@ -137,7 +142,7 @@ def _wrong_kernel(first: ExcludedTrials, trials: int) -> str:
     return f"{text} ({message})" if message else text
 
 
-def _provisional(summary: ReportSummary, resume: str) -> str:
+def _provisional(summary: ReportSummary) -> str:
     """Write why verdicts are provisional, and what to do; empty if none is."""
     busy = [c for c in summary.comparisons if c.bias]
     if not busy and not any(ranking.provisional for ranking in summary.rankings):
@@ -145,34 +150,53 @@ def _provisional(summary: ReportSummary, resume: str) -> str:
     validity = summary.validity
     rounds = counted(validity.rounds, config_or_repeat(summary))
     text = f"The machine was busy during {validity.disturbed_rounds} of {rounds}"
-    if busy:
-        text += f" ({disturbance_text(busy[0].disturbance)})"
-    return (
-        f"{text}, so verdicts are provisional. Measure again once it is quiet: "
-        f"{resume} --set repeats={summary.sweep.repeats + 1}"
-    )
+    what = disturbance_text(typical_disturbance(c.disturbance for c in busy))
+    if what:
+        text += f" ({what})"
+    judged = [c for c in busy if c.corrected]
+    undecided = sum(c.verdict == "inconclusive" for c in judged)
+    if judged:
+        text += f": {undecided} of {counted(len(judged), 'comparison')} {is_or_are(undecided)} not"
+        text += " decided for that reason"
+        if undecided < len(judged):
+            text += "; what is decided differs by more than other work can cause (provisional)"
+    again = summary.sweep.start.with_value("repeats", summary.sweep.repeats + 1)
+    return f"{text}. Accuracies are not affected. Measure again once it is quiet: {again}"
 
 
-def _not_interleaved(summary: ReportSummary, resume: str) -> Iterator[Bullet]:
+def _busy_anyway(summary: ReportSummary) -> Iterator[Bullet]:
+    """Write that the machine was busy where there are too few configs for any verdict."""
+    validity = summary.validity
+    few = [c for c in summary.comparisons if len(c.pairs) < MIN_BLOCKS and c.disturbed_blocks]
+    if few and 3 * validity.disturbed_rounds > validity.rounds:
+        rounds = counted(validity.rounds, config_or_repeat(summary))
+        yield Bullet(
+            Kind.PROVISIONAL,
+            f"The machine was busy during {validity.disturbed_rounds} of {rounds} "
+            f"({disturbance_text(few[0].disturbance)}), so times are provisional at best. "
+            "Accuracies are not affected.",
+        )
+
+
+def _not_interleaved(summary: ReportSummary) -> Iterator[Bullet]:
     rounds = max((c.not_interleaved_rounds for c in summary.comparisons), default=0)
     if rounds:
         text = f"In {counted(rounds, config_or_repeat(summary))} the arms did not take turns"
-        cure = f"and so they are not used. Measure them again: {resume}"
+        cure = f"and so they are not used. Measure them again: {summary.sweep.start}"
         yield Bullet(Kind.NOT_INTERLEAVED, f"{text}, {cure}")
 
 
-def _few_blocks(summary: ReportSummary, resume: str, *, is_busy: bool) -> Iterator[Bullet]:
+def _few_blocks(summary: ReportSummary, *, is_busy: bool) -> Iterator[Bullet]:
     """Write how many more configs a verdict needs, unless trials are missing anyway."""
     if summary.sweep.trials.missing:
         return
-    extend = re.sub(r" --set search\.configs=\d+", "", resume)
     few = [c for c in summary.comparisons if c.baseline and not c.corrected and c.pairs]
     if few:
         configs = len(few[0].pairs)
         yield Bullet(
             Kind.INCONCLUSIVE,
             f"{counted(configs, 'config')} {is_or_are(configs)} too few for a verdict: at least "
-            f"{MIN_BLOCKS} are needed. Add some: {extend} --set search.configs={MIN_BLOCKS}",
+            f"{MIN_BLOCKS} are needed. {_more_configs(summary, MIN_BLOCKS)}",
         )
         return
     needs = [(c.arm, c.blocks_needed) for c in summary.comparisons if c.blocks_needed]
@@ -186,9 +210,35 @@ def _few_blocks(summary: ReportSummary, resume: str, *, is_busy: bool) -> Iterat
     yield Bullet(
         Kind.INCONCLUSIVE,
         f"{either.capitalize()} is not clear for {arms}. About {about(least.more_blocks)} more "
-        f"configs would narrow the interval to ± {share(math.expm1(least.half_width))}: {extend} "
-        f"--set search.configs={configs}",
+        f"configs would narrow the interval to ± {share(math.expm1(least.half_width))}. "
+        f"{_more_configs(summary, configs)}",
     )
+
+
+def _other_baseline(summary: ReportSummary) -> Iterator[Bullet]:
+    """Write that the comparisons have another baseline than the one that was asked for."""
+    if summary.baseline and summary.baseline.instead_of:
+        yield Bullet(Kind.MISSING, f"{summary.baseline.instead_of}.")
+
+
+def _more_configs(summary: ReportSummary, configs: int) -> str:
+    """Write how the sweep gets this many configs, which depends on what decides their number."""
+    start, size = summary.sweep.start, summary.sweep.space_size
+    if summary.sweep.sampler == "grid":
+        return f"Add values to search.space, of which the sweep runs every combination: {start}"
+    if summary.sweep.sampler == "list":
+        return f"Add configs to the list search.configs: {start}"
+    if size is not None and size <= max(summary.sweep.blocks, MIN_BLOCKS - 1):
+        text = (
+            f"The space has only {counted(size, 'config')}: add values to search.space, and start"
+        )
+        return f"{text} over: {start.with_flags('--fresh')}"
+    is_auto = any(comparison.plain_confidence > CONFIDENCE for comparison in summary.comparisons)
+    key = "blocks.at_most" if is_auto else "search.configs"
+    if size is None or configs <= size:
+        return f"Add some: {start.with_value(key, configs)}"
+    only = f"The space has only {counted(size, 'config')}, and all of them narrow it less"
+    return f"{only}: {start.with_value(key, size)}"
 
 
 def _impossible(summary: ReportSummary) -> Iterator[Bullet]:

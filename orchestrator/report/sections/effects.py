@@ -1,9 +1,10 @@
 """The section on effects: what each param does to the time and the accuracy of each arm."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from orchestrator.analysis.comparisons.effects import ParamEffect
+from orchestrator.analysis.comparisons.importances import importances
 from orchestrator.analysis.statistics.estimates import Estimate
 from orchestrator.analysis.statistics.formatting import difference, joined, number, ratio
 from orchestrator.analysis.statistics.regression import Change
@@ -29,7 +30,9 @@ _EXPLANATIONS = (
     "and a level for each other value. The t intervals are not corrected for their number, and "
     "give no verdict. There is none where one of two values has fewer than 4 blocks.",
     "Importance is the share of the variance between configs that the param alone explains, beyond "
-    "what chance would explain (epsilon squared): the lowest and the highest one of the arms.",
+    "what chance would explain (epsilon squared): the lowest and the highest one of the arms. From "
+    "20 configs on, fANOVA (by Optuna, from a random forest) has the first arm's shares, to which "
+    "curves and interactions count; they add up to 100 %.",
 )
 
 
@@ -39,7 +42,8 @@ def effects_section(summary: ReportSummary, name: ArmNames) -> Section | None:
     if not every:
         return None
     texts = _texts(every)
-    importances: list[Column[str]] = [Column("importance", str)]
+    by_forest = {found.metric: found.shares for found in importances(every, summary.trials)}
+    columns_of_importance: list[Column[str]] = [Column("importance", str)]
     tables = []
     for metric in dict.fromkeys(effect.metric for effect in every):
         of_metric = [effect for effect in every if effect.metric == metric]
@@ -47,14 +51,19 @@ def effects_section(summary: ReportSummary, name: ArmNames) -> Section | None:
         for arm in dict.fromkeys(effect.arm for effect in of_metric):
             cell = partial(lambda key, change: texts[change].get(key), (metric, arm))
             columns.append(Column(name(arm), cell, numeric=True))
-        tables.append(make_table(columns, texts, divisible=True))
-        importances.append(Column(_unit(metric), partial(_importance, of_metric), numeric=True))
+        tables.append(make_table(columns, texts))
+        columns_of_importance.append(
+            Column(_unit(metric), partial(_importance, of_metric), numeric=True)
+        )
+        if metric in by_forest:
+            share_of = partial(_share_text, by_forest[metric])
+            columns_of_importance.append(Column(f"{_unit(metric)}, fANOVA", share_of, numeric=True))
     params = [
         param
         for param, of_param in _ordered(every).items()
         if any(effect.changes for effect in of_param)
     ]
-    tables.append(make_table(importances, params))
+    tables.append(make_table(columns_of_importance, params))
     return Section(
         "Effects",
         tables=tuple(tables) if texts else (),
@@ -100,7 +109,7 @@ def _is_busy(summary: ReportSummary) -> bool:
 
 
 def _texts(effects: Sequence[ParamEffect]) -> dict[str, dict[tuple[str, Arm], str]]:
-    """Write the effects of each change by metric and arm, those of important params first."""
+    """Write the effects of each change by metric and arm, effects of important params first."""
     texts: dict[str, dict[tuple[str, Arm], str]] = {}
     for of_param in _ordered(effects).values():
         for effect in of_param:
@@ -128,15 +137,21 @@ def _importance(effects: Sequence[ParamEffect], param: str) -> str | None:
     return f"{'–'.join(ends)} %"
 
 
+def _share_text(shares: Mapping[str, float], param: str) -> str | None:
+    return f"{100 * shares[param]:.0f} %" if param in shares else None
+
+
 def _unit(metric: str) -> str:
     return f"points of {metric}" if metric in _SHARES else _UNITS.get(metric, metric)
 
 
 def _change(param: str, change: Change) -> str:
-    """Write `doubling units`, `2 layers instead of 1` or `cell gru instead of lstm`."""
+    """Write `doubling units`, `units from 92 to 112`, or `cell gru instead of lstm`."""
     if change.of is None or change.to is None:
         return f"doubling {param.replace('_', ' ')}"
     of, to = (number(v) if isinstance(v, float) else str(v) for v in (change.of, change.to))
+    if change.is_whole_range:
+        return f"{param.replace('_', ' ')} from {of} to {to}"
     return f"{sized(param, to)} instead of {of}"
 
 

@@ -10,25 +10,26 @@ from orchestrator.analysis.comparisons.speed import Comparison
 from orchestrator.analysis.statistics.estimates import Estimate
 from orchestrator.analysis.statistics.formatting import (
     difference_value,
-    natural,
     number,
 )
 from orchestrator.analysis.summary import ReportSummary
+from orchestrator.core.arms import Arm
 from orchestrator.report.document import PARTS, Bullet, Column, Kind, Section, Table, make_table
 from orchestrator.report.sections.best import best_sentences
 from orchestrator.report.sections.crossovers import crossover_sentence
 from orchestrator.report.sections.effects import effect_bullets
+from orchestrator.report.sections.factors import factor_bullets
 from orchestrator.report.sections.headlines import Headline, headlines
 from orchestrator.report.sections.progress import progress_sentence
 from orchestrator.report.sections.speed import over
-from orchestrator.report.verdicts import INCONCLUSIVE, RESULT_WORDS, speed_ratio, verdict_label
+from orchestrator.report.sections.whole_training import whole_training_bullets
+from orchestrator.report.verdicts import speed_ratio, verdict_label
 from orchestrator.report.wording import (
     ArmNames,
     arm_names,
     compared_results,
     deciding_interval,
     gain,
-    grouped,
     result_name,
 )
 
@@ -41,9 +42,6 @@ _MOST_BEST = 2
 _MOST_SIZES = 2
 """The most sentences of the short report on sizes at which arms cross."""
 
-_MOST_IMPLEMENTATIONS = 4
-"""The most implementations on which two variants are compared in a sentence."""
-
 
 def fastest_section(summary: ReportSummary, name: ArmNames) -> Section:
     """Make the first section of a full report: the answer, and the table of arms."""
@@ -55,62 +53,20 @@ def fastest_section(summary: ReportSummary, name: ArmNames) -> Section:
 def answer_bullets(
     summary: ReportSummary, heads: Sequence[Headline], *, is_short: bool = False
 ) -> Iterator[Bullet]:
-    """Write the headlines, the variants, the best config, and what sizes do."""
+    """Write the headlines, the answer for each factor, the best config, and what sizes do."""
     name = arm_names(summary)
     yield from (headline.bullet for headline in heads)
     if summary.is_without_success:
         return
-    if summary.models:
-        yield from variant_bullets(summary, name)
+    trainings = [*whole_training_bullets(summary)]
+    yield from trainings[: 1 if is_short else None]
+    yield from factor_bullets(summary)
     configs = best_sentences(summary)
     yield from (Bullet(Kind.BEST, text) for text in configs[: _MOST_BEST if is_short else None])
     crossings = [c for c in summary.crossovers if c.verdict == "crosses"]
     for crossing in crossings[: _MOST_SIZES if is_short else None]:
         yield Bullet(Kind.CROSSES, f"{crossover_sentence(crossing, name)}.")
     yield from effect_bullets(summary, name)
-
-
-def variant_bullets(summary: ReportSummary, name: ArmNames) -> Iterator[Bullet]:
-    """Write a sentence for each variant and its baseline: speed and accuracy by implementation."""
-    compared = [c for c in summary.comparisons if c.is_of_variants and c.speedup]
-    by_variant = grouped((str(c.arm.variant_name), c) for c in compared)
-    for variant, comparisons in sorted(by_variant.items()):
-        baseline = comparisons[0].baseline
-        assert baseline is not None
-        clauses = [
-            _variant_clause(c, name, is_only=len(comparisons) == 1)
-            for c in comparisons[:_MOST_IMPLEMENTATIONS]
-        ]
-        text = f"{variant} instead of {baseline.variant_name}: {'; '.join(clauses)}."
-        if len(comparisons) > _MOST_IMPLEMENTATIONS:
-            text += f" {len(comparisons) - _MOST_IMPLEMENTATIONS} more are in the table."
-        yield Bullet(Kind.DIFFERENT_MODELS, text)
-
-
-def _variant_clause(comparison: Comparison, name: ArmNames, *, is_only: bool) -> str:
-    """Write `1.40 × (1.30–1.50) as fast and more accurate (+0.012) with torch/fused`."""
-    shown = deciding_interval(comparison)
-    assert shown is not None
-    text = speed_ratio(shown)
-    if natural(shown) is shown:
-        text += " as fast"
-    if comparison.verdict == "inconclusive":
-        text += f" ({INCONCLUSIVE})"
-    for result in comparison.results:
-        noun = result_name(result.metric)
-        if result.verdict == "equal":
-            text += " and equally accurate" if noun == "accuracy" else f", with equal {noun}"
-        elif result.corrected and result.verdict in ("better", "worse"):
-            gained = difference_value(result.corrected)
-            if noun == "accuracy":
-                more = "more" if result.verdict == "better" else "less"
-                text += f" and {more} accurate ({gained})"
-            else:
-                text += f", with the {RESULT_WORDS[result.verdict]} {noun} ({gained})"
-    if is_only:
-        return text
-    text += f" with {comparison.arm.implementation}"
-    return text if name.hardware else f"{text} on {comparison.arm.hardware}"
 
 
 def arms_table(summary: ReportSummary, most: int | None = None) -> Table:
@@ -135,9 +91,22 @@ def arms_table(summary: ReportSummary, most: int | None = None) -> Table:
             return f"{number(on_gpu)} (GPU)"
         return None if used is None else number(used)
 
-    def time(row: ArmSummary) -> float:
+    has_compiling = any("whole_train_s" in row.measures for row in summary.arms)
+    whole_training = partial(middle, "whole_train_s" if has_compiling else "train_s")
+    ranked = _ratios_to_leaders(summary)
+
+    def time(row: ArmSummary) -> tuple[float, bool]:
+        """Return what puts arms into the order of their ranking, a leader before its equals."""
         used = middle(summary.time_metric or "step_ms", row)
-        return math.inf if used is None else used
+        if used is None:
+            return math.inf, True
+        leader, ratio = ranked.get(row.arm, (row.arm, 1.0))
+        is_behind = leader != row.arm
+        of_leader = next((r.measures for r in summary.arms if r.arm == leader), {})
+        metric = summary.time_metric
+        if metric and metric in of_leader:
+            return of_leader[metric].median * max(ratio, 1.0), is_behind
+        return used, is_behind
 
     def verdict(row: ArmSummary) -> str | None:
         if not row.measures:
@@ -151,23 +120,42 @@ def arms_table(summary: ReportSummary, most: int | None = None) -> Table:
 
     columns: list[Column[ArmSummary]] = [
         Column("arm", lambda row: row.arm.short_name),
-        Column("hardware", lambda row: None if name.hardware else name.place(row.arm.hardware)),
+        Column(
+            "hardware",
+            lambda row: None if name.hardware else name.place(row.arm.hardware),
+            key=True,
+        ),
         Column("speed-up (95 % CI)", speedup, show=speed_ratio, numeric=True),
         Column("over", reference),
+        Column("verdict", verdict),
         *(
             Column(f"Δ {result_name(metric)}", partial(gained, metric), numeric=True)
             for metric in compared_results(summary)
         ),
-        Column("ms per step", partial(middle, "step_ms")),
-        Column("ms per prediction", partial(middle, "predict_ms")),
-        Column("s to train", partial(middle, "train_s")),
+        Column("ms/step", partial(middle, "step_ms")),
+        Column("ms/prediction", partial(middle, "predict_ms")),
+        Column("s in all" if has_compiling else "s to train", whole_training),
         Column("peak MiB", memory, numeric=True),
-        Column("mJ per sample", partial(middle, "energy_per_sample_j", per=1e-3)),
+        Column("mJ/sample", partial(middle, "energy_per_sample_j", per=1e-3)),
         Column("USD to train", partial(middle, "train_cost_usd")),
-        Column("verdict", verdict),
     ]
     columns = [replace(column, optional=True) for column in columns]
     return make_table(columns, sorted(summary.arms, key=time)[:most])
+
+
+def _ratios_to_leaders(summary: ReportSummary) -> dict[Arm, tuple[Arm, float]]:
+    """Return the leader of each arm's largest ranking by time, and its time over the leader's."""
+    by_size = sorted(
+        (ranking for ranking in summary.rankings if ranking.metric == summary.time_metric),
+        key=lambda ranking: len(ranking.behind),
+    )
+    ratios: dict[Arm, tuple[Arm, float]] = {}
+    for ranking in by_size:  # a larger ranking replaces what smaller ones said
+        ratios[ranking.leader] = ranking.leader, 1.0
+        for behind in ranking.behind:
+            if behind.ratio:
+                ratios[behind.arm] = ranking.leader, behind.ratio.value
+    return ratios
 
 
 def _gained(comparison: Comparison, metric: str) -> str | None:

@@ -7,6 +7,7 @@ from orchestrator.analysis.arms.best_configs import ParetoPoint
 from orchestrator.analysis.statistics.formatting import joined
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.document import Column, Section, make_table
+from orchestrator.report.verdicts import DIFFERENT_MATHEMATICS
 from orchestrator.report.wording import ArmNames, config_phrase, energy_kinds
 from workloads.metrics import WITH_ENERGY_SCOPE
 
@@ -51,7 +52,7 @@ def _notes(summary: ReportSummary, name: ArmNames) -> Iterator[str]:
         scoped = joined([metric for metric in best.objectives if metric in WITH_ENERGY_SCOPE])
         yield (
             f"{scoped} is measured in different ways here ({joined(kinds)}), which are not "
-            "comparable: each config competes only with those of its own kind."
+            "comparable: each config competes only with configs of its own kind."
         )
     if best.left_out:
         yield f"{best.left_out} excluded: a repeat failed, or an objective is missing."
@@ -60,6 +61,9 @@ def _notes(summary: ReportSummary, name: ArmNames) -> Iterator[str]:
         yield (
             f"Not ranked, because they did another amount of work or were timed in slices: {apart}."
         )
+    if best.different_mathematics:
+        different = ", ".join(name(arm) for arm in best.different_mathematics)
+        yield f"Not ranked, because of {DIFFERENT_MATHEMATICS}: {different}."
     more = len(best.points) - _MOST_ROWS
     if more > 0:
         yield f"{more} more: rnnsweep best {label}, or rnnsweep query {label}."

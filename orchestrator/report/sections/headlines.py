@@ -2,16 +2,20 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from orchestrator.analysis.arms.arm_summary import ArmSummary
-from orchestrator.analysis.comparisons.ranking import BreakEven, Ranking
+from orchestrator.analysis.comparisons.ranking import Behind, Ranking
+from orchestrator.analysis.comparisons.result_ranking import ResultRanking
 from orchestrator.analysis.comparisons.results import ResultComparison
+from orchestrator.analysis.comparisons.speed import Comparison
 from orchestrator.analysis.statistics.estimates import Estimate
 from orchestrator.analysis.statistics.formatting import (
     difference_interval,
     difference_value,
     inverse,
+    inverse_difference,
+    joined,
     number,
     ratio_interval,
     ratio_value,
@@ -21,16 +25,18 @@ from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
 from orchestrator.core.text import counted
 from orchestrator.report.document import Bullet, Kind
+from orchestrator.report.verdicts import busy_clause
 from orchestrator.report.wording import (
     ArmNames,
-    about,
     arm_names,
     deciding_interval,
     grouped,
     is_or_are,
     result_name,
-    step_noun,
 )
+from workloads.metrics import find_metric
+
+_CPUS = re.compile(r", (\d+ CPUs?)(?= \[|$)")
 
 _MOST_NAMED = 3
 """How many of the arms that may be as fast a headline names; the rest are counted."""
@@ -68,6 +74,20 @@ def headlines(summary: ReportSummary) -> tuple[Headline, ...]:
         text = f"All {trials} failed, so there is nothing to compare."
         return (Headline("", Kind.FAILED, (text,), None),)
     timed = [r for r in summary.rankings if r.metric == summary.time_metric]
+    results = tuple(_best_results(summary))
+    heads = _headlines_by_time(summary, timed)
+    is_about_results = all(find_metric(name).is_result for name in summary.sweep.objectives)
+    if is_about_results or heads[0].kind in (Kind.SAME, Kind.INCONCLUSIVE):
+        return (*results, *heads)  # what the sweep is about, or what is decided, comes first
+    return (*heads, *results)
+
+
+def compared_with(summary: ReportSummary, ranking: Ranking) -> Arm:
+    """Return the arm that a headline compares the leader of a ranking with."""
+    return _lead(summary, ranking).compared_with
+
+
+def _headlines_by_time(summary: ReportSummary, timed: Sequence[Ranking]) -> tuple[Headline, ...]:
     by_hardware = {r.within: r for r in timed if r.among == "implementations"}
     rows = grouped((str(row.arm.hardware), row) for row in summary.arms)
     single = [
@@ -79,14 +99,90 @@ def headlines(summary: ReportSummary) -> tuple[Headline, ...]:
     several = [r for among in ("arms", "hardware") for r in timed if r.among == among]
     if not several:
         return tuple(single)
+    if len({row.arm.hardware_class for row in summary.arms}) == 1 and summary.factors:
+        return (_ranked(summary, "", several[0]),)  # the factors have threads and CPUs
     compared = (headline for headline in single if headline.kind != Kind.ONE_ARM)
     return (_ranked(summary, "", several[0]), *compared)
+
+
+def _best_results(summary: ReportSummary) -> Iterator[Headline]:
+    """Make a headline for each result in which some arms are better than others.
+
+    None where the fastest arm is the best one, too, and the headline by time says so, and none
+    where the answers for factors have it.
+    """
+    name = arm_names(summary)
+    for ranking in summary.result_rankings:
+        worse, as_good = ranking.worse, ranking.as_good
+        if not worse or _factors_have(summary, ranking.metric):
+            continue
+        other, noun = worse[0], result_name(ranking.metric)
+        if not as_good and _is_shown_fastest(summary, ranking.leader):
+            continue
+        if len(as_good) >= len(worse):  # most arms are as good: the others are what is to be said
+            if not all(_is_shown_fastest(summary, behind.arm) for behind in worse):
+                yield Headline("", Kind.SLOWER, (_worse_results(ranking, name),), ranking.leader)
+            continue
+        subject = joined([name(arm) for arm in (ranking.leader, *as_good[:_MOST_NAMED])])
+        if len(as_good) > _MOST_NAMED:
+            subject += f" and {len(as_good) - _MOST_NAMED} more"
+        if as_good:
+            verb = "are more accurate" if noun == "accuracy" else f"have a better {noun}"
+        else:
+            verb = "is the most accurate" if noun == "accuracy" else f"has the best {noun}"
+            if len(ranking.behind) == 1:
+                verb = "is more accurate" if noun == "accuracy" else f"has the better {noun}"
+        gap = other.difference
+        assert gap is not None  # it was judged
+        text = (
+            f"{subject} {verb} ({number(ranking.value)}): {difference_value(gap)} compared with "
+            f"{name(other.arm)} (95 % CI {difference_interval(gap)})."
+        )
+        yield Headline("", Kind.BEST, (text,), ranking.leader)
+
+
+def _factors_have(summary: ReportSummary, metric: str) -> bool:
+    """Return whether a factor decides a result: then the factors' answers have it."""
+    return any(
+        answer.metric == metric and contrast.standing == "worse"
+        for answer in summary.factors
+        for contrast in answer.others
+    )
+
+
+def _worse_results(ranking: ResultRanking, name: ArmNames) -> str:
+    """Write which few arms have worse results than the others."""
+    noun = result_name(ranking.metric)
+    verb = is_or_are(len(ranking.worse))
+    what = f"{verb} less accurate" if noun == "accuracy" else f"{verb} worse in {noun}"
+    figures = []
+    for other in ranking.worse[:_MOST_NAMED]:
+        assert other.difference is not None
+        gap = inverse_difference(other.difference)
+        figures.append(
+            f"{name(other.arm)} ({difference_value(gap)}, 95 % CI {difference_interval(gap)})"
+        )
+    more = len(ranking.worse) - _MOST_NAMED
+    rest = f" and {more} more" if more > 0 else ""
+    return (
+        f"{joined(figures)}{rest} {what} than {name(ranking.leader)}, which has the best mean, "
+        f"{number(ranking.value)}."
+    )
+
+
+def _is_shown_fastest(summary: ReportSummary, leader: Arm) -> bool:
+    """Return whether a ranking by time shows this arm to be the fastest one."""
+    return any(
+        ranking.leader == leader and ranking.sole and not ranking.reason
+        for ranking in summary.rankings
+        if ranking.metric == summary.time_metric
+    )
 
 
 def _place(summary: ReportSummary, hardware: str) -> str:
     """Return `AMD EPYC (2 CPUs), timed in slices` for a hardware class in a sentence."""
     place = arm_names(summary).place(hardware)
-    place = re.sub(r", (\d+ CPUs?)(?= \[|$)", r" (\1)", place)
+    place = _CPUS.sub(r" (\1)", place)
     return place.replace(" [timing]", ", timed in slices")
 
 
@@ -117,8 +213,8 @@ def _not_ranked(summary: ReportSummary, hardware: str, rows: Sequence[ArmSummary
 class _Lead:
     """The leader of a ranking against its baseline, or else against the next arm.
 
-    `speedup` is that of the leader over that arm. `results` are the comparisons of what both
-    achieved, each with the leader's value minus that of the other arm.
+    `speedup` is the leader's over that arm. `results` are the comparisons of what both achieved,
+    each with the leader's value minus the other arm's.
     """
 
     compared_with: Arm
@@ -134,45 +230,74 @@ def _lead(summary: ReportSummary, ranking: Ranking) -> _Lead:
     leader, behind = ranking.leader, {entry.arm: entry for entry in ranking.behind}
     base = summary.baseline.of.get(leader) if summary.baseline else None
     compared_with = base if base in behind and base is not None else ranking.behind[0].arm
+    pair = _pair(summary, leader, compared_with)
+    if pair is None:
+        return _Lead(compared_with, behind[compared_with].ratio)
+    comparison, speedup = pair
+    judged = [(r, r.corrected) for r in comparison.results if r.corrected is not None]
+    if comparison.arm != leader:
+        judged = [(result, inverse_difference(gained)) for result, gained in judged]
+    return _Lead(compared_with, speedup, tuple(judged))
+
+
+def _pair(summary: ReportSummary, leader: Arm, other: Arm) -> tuple[Comparison, Estimate] | None:
+    """Return the report's comparison of two arms, and the leader's speed-up over the other."""
     for comparison in summary.comparisons:
         shown, sides = deciding_interval(comparison), (comparison.arm, comparison.baseline)
-        if shown is None or sides not in ((leader, compared_with), (compared_with, leader)):
-            continue
-        judged = [(r, r.corrected) for r in comparison.results if r.corrected is not None]
-        if sides == (leader, compared_with):
-            return _Lead(compared_with, shown, tuple(judged))
-        turned = [
-            (result, replace(gained, value=-gained.value, low=-gained.high, high=-gained.low))
-            for result, gained in judged
-        ]
-        return _Lead(compared_with, inverse(shown), tuple(turned))
-    return _Lead(compared_with, behind[compared_with].ratio)
+        if shown is not None and sides == (leader, other):
+            return comparison, shown
+        if shown is not None and sides == (other, leader):
+            return comparison, inverse(shown)
+    return None
+
+
+def _is_slower(summary: ReportSummary, arm: Arm, leader: Arm) -> bool:
+    """Return whether a comparison of the two has decided that an arm is slower."""
+    pair = _pair(summary, leader, arm)
+    return pair is not None and pair[0].verdict == ("slower" if pair[0].arm == arm else "faster")
 
 
 def _ranked(summary: ReportSummary, hardware: str, ranking: Ranking) -> Headline:
     """Make the headline of a ranking, of one hardware class or (empty) of several."""
     name = arm_names(summary)
     lead = _lead(summary, ranking)
-    contenders = [behind for behind in ranking.behind if behind.standing != "worse"]
+    open_arms = [behind for behind in ranking.behind if behind.standing != "worse"]
+    # A comparison of a pair counts its own quiet rounds, of which a ranking of more arms has fewer.
+    slower = [
+        behind.arm
+        for behind in open_arms
+        if behind.bias and _is_slower(summary, behind.arm, ranking.leader)
+    ]
+    contenders = [behind for behind in open_arms if behind.arm not in slower]
     if ranking.reason or any(contender.standing != "same" for contender in contenders):
         kind = Kind.INCONCLUSIVE
     else:
         kind = Kind.SAME if contenders else Kind.FASTEST
     text = _HeadlineText(summary, ranking, lead, None if hardware else name)
-    place = f"On {_place(summary, hardware)}" if hardware else "Over all hardware"
+    place = f"On {_place(summary, hardware)}" if hardware else _everywhere(summary)
     if ranking.reason:
         verdict = text.too_few_blocks()
     elif kind == Kind.FASTEST:
         verdict = text.fastest()
     elif kind == Kind.SAME:
         verdict = text.same([contender.arm for contender in contenders])
+    elif any(contender.bias for contender in contenders):
+        verdict = text.not_decided(contenders, slower)
     else:
         verdict = text.unclear([contender.arm for contender in contenders])
     sentences = [f"{place}, {verdict[0]}", *verdict[1:], *text.results_unclear(kind)]
-    sentences += text.compiling(kind)
     is_provisional = ranking.provisional and kind == Kind.FASTEST
     shown_kind = Kind.PROVISIONAL if is_provisional else kind
     return Headline(hardware, shown_kind, tuple(sentences), ranking.leader)
+
+
+def _everywhere(summary: ReportSummary) -> str:
+    """Write the place of a headline over all hardware."""
+    classes = {row.arm.hardware_class for row in summary.arms}
+    if len(classes) > 1:
+        return "Over all hardware"
+    place = _CPUS.sub(r" (\1)", str(classes.pop()))
+    return f"On {place}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +348,39 @@ class _HeadlineText:
             sentences.append(f"It is {figure}{self._results()}.")
         return sentences
 
+    def not_decided(
+        self, contenders: Sequence[Behind], slower_by_pairs: Sequence[Arm]
+    ) -> list[str]:
+        """Write what was measured on a busy machine, and that other work can have caused it.
+
+        Arms that are `slower_by_pairs` have enough quiet rounds with the leader alone.
+        """
+        shown = {contender.arm: contender for contender in contenders if contender.bias}
+        compared = shown.get(self.lead.compared_with) or next(iter(shown.values()))
+        assert compared.bias is not None
+        figure = f"as fast as {self.name(compared.arm)}"
+        pair = _pair(self.summary, self.ranking.leader, compared.arm)
+        ratio = pair[1] if pair else compared.ratio
+        if ratio:
+            figure = f"{ratio_value(ratio)} {figure} (95 % CI {ratio_interval(ratio)})"
+        bias = pair[0].bias if pair else None
+        clause = busy_clause(self.ranking.disturbance, bias or compared.bias)
+        sentences = [f"{self.leader} measured {figure}, {clause}."]
+        others = len(contenders) - 1
+        if others:
+            sentences.append(f"So {is_or_are(others)} {counted(others, 'other arm')}.")
+        if slower_by_pairs:
+            named = joined([self.name(arm) for arm in slower_by_pairs])
+            sentences.append(f"{named} {is_or_are(len(slower_by_pairs))} slower.")
+        slower = [behind for behind in self.ranking.behind if behind.standing == "worse"]
+        if slower:
+            named = joined([self.name(behind.arm) for behind in slower[:_MOST_NAMED]])
+            more = f" and {len(slower) - _MOST_NAMED} more" if len(slower) > _MOST_NAMED else ""
+            sentences.append(
+                f"{named}{more} {is_or_are(len(slower))} slower by more than that (provisional)."
+            )
+        return sentences
+
     def unclear(self, contenders: Sequence[Arm]) -> list[str]:
         """Write that other arms may be as fast as the leader, or faster."""
         figure, rest = self._figure(), ""
@@ -249,16 +407,6 @@ class _HeadlineText:
                 name, interval = result_name(result.metric), difference_interval(gained)
                 yield f"Whether its {name} is the same is not clear ({interval})."
 
-    def compiling(self, kind: Kind) -> Iterator[str]:
-        """Write after how many steps the leader's longer compilation pays off."""
-        if kind == Kind.SAME:
-            return
-        subject = "It" if kind == Kind.FASTEST else self.leader
-        for point in self.summary.break_evens:
-            pair = point.arm, point.baseline
-            if pair == (self.ranking.leader, self.lead.compared_with) and point.verdict == "pays":
-                yield f"{subject} {_pays_off(point, step_noun(self.summary))}."
-
     def _figure(self, *, in_brackets: bool = False) -> str:
         """Write `1.25 × as fast as A (95 % CI 1.2–1.3)`; empty without a figure."""
         speedup = self.lead.speedup
@@ -276,19 +424,13 @@ class _HeadlineText:
         for result, gained in self.lead.results:
             name = result_name(result.metric)
             if result.verdict == "equal":
-                text += f", at the same {name}"
+                text += f", at the same {name} within {number(float(f'{result.margin:.2g}'))}"
             elif result.verdict in ("better", "worse"):
                 is_better = (gained.value > 0) == (result.direction == "maximize")
+                but = "and" if ", but" in text else "but"
                 if name == "accuracy":
-                    clause = f"{'and more' if is_better else 'but less'} accurate"
+                    clause = f"{'and more' if is_better else f'{but} less'} accurate"
                 else:
-                    clause = f"{'with a better' if is_better else 'but with a worse'} {name}"
+                    clause = f"{'with a better' if is_better else f'{but} with a worse'} {name}"
                 text += f", {clause} ({difference_value(gained)})"
         return text
-
-
-def _pays_off(point: BreakEven, noun: str) -> str:
-    assert point.extra_compile_s is not None
-    assert point.steps is not None
-    extra_s, steps = about(point.extra_compile_s.value), about(point.steps.value)
-    return f"compiles {extra_s} s longer, which pays off after about {steps} {noun}s"

@@ -33,7 +33,7 @@ def learning_section(summary: ReportSummary, name: ArmNames) -> Section | None:
     )
     return Section(
         "Learning",
-        tables=(make_table(columns, curves, divisible=True),),
+        tables=(make_table(columns, curves),),
         paragraphs=(unmatched_note(unmatched),) if unmatched else (),
         explanations=(explanation,),
     )

@@ -14,8 +14,8 @@ from orchestrator.report.wording import arm_names, grouped
 MATHEMATICS_EXPLANATION = (
     "Before its warm-up each trial computes outputs and gradients of the first samples at the "
     "initial weights, without dropout. Max Δ output is the largest difference of an output from "
-    "that of the reference arm in the same round, and its share of the root mean square of the "
-    "outputs. Max Δ gradient is relative to the gradient of a weight array. An arm beyond the "
+    "the same output of the reference arm in its round, and its share of the root mean square of "
+    "the outputs. Max Δ gradient is relative to the gradient of a weight array. An arm beyond the "
     "tolerance of its precision has no verdict of speed."
 )
 
@@ -28,12 +28,17 @@ def mathematics_sentence(summary: ReportSummary) -> str | None:
     arms = {row.arm for row in summary.arms if row.mathematics}
     arms |= {mathematics.reference for mathematics in compared}
     measured = {row.arm for row in summary.arms if row.measures}
-    subject = "All arms" if measured <= arms else f"{len(arms)} of {counted(len(measured), 'arm')}"
-    largest = max(compared, key=lambda mathematics: mathematics.max_output_share)
-    return (
-        f"{subject} compute the same: from equal weights their outputs differ by at most "
-        f"{_difference(largest)}."
+    is_all = measured <= arms
+    if len({mathematics.reference.variant for mathematics in compared}) > 1:
+        subject = "Within each variant " + ("all arms" if is_all else "some arms")
+    else:
+        subject = "All arms" if is_all else f"{len(arms)} of {counted(len(measured), 'arm')}"
+    difference = max(mathematics.max_output_difference for mathematics in compared)
+    of_size = max(mathematics.max_output_share for mathematics in compared)  # maybe another arm's
+    differ = (
+        f"differ by at most {_difference_text(difference, of_size)}" if difference else "are equal"
     )
+    return f"{subject} compute the same: from equal weights their outputs {differ}."
 
 
 def mathematics_doubts(summary: ReportSummary) -> Iterator[Bullet]:
@@ -64,7 +69,10 @@ def mathematics_columns() -> list[Column[ArmSummary]]:
 
 
 def _output_cell(row: ArmSummary) -> str | None:
-    return _difference(row.mathematics) if row.mathematics else None
+    mathematics = row.mathematics
+    if mathematics is None:
+        return None
+    return _difference_text(mathematics.max_output_difference, mathematics.max_output_share)
 
 
 def _gradient_cell(row: ArmSummary) -> str | None:
@@ -74,9 +82,9 @@ def _gradient_cell(row: ArmSummary) -> str | None:
     return share(mathematics.max_gradient_difference)
 
 
-def _difference(mathematics: Mathematics) -> str:
-    size = share(float(f"{mathematics.max_output_share:.2g}"))
-    return f"{mathematics.max_output_difference:.2g} ({size} of their size)"
+def _difference_text(difference: float, of_size: float) -> str:
+    """Write `5.6e-08 (0.00013 % of their size)` for a difference of outputs and its share."""
+    return f"{difference:.2g} ({share(float(f'{of_size:.2g}'))} of their size)"
 
 
 def _reasons(mathematics: Mathematics) -> str:
@@ -84,9 +92,10 @@ def _reasons(mathematics: Mathematics) -> str:
     reasons = []
     if mathematics.max_output_share > mathematics.output_tolerance:
         rounding = share(mathematics.output_tolerance)
-        reasons.append(
-            f"outputs differ by up to {_difference(mathematics)}, and rounding explains {rounding}"
+        difference = _difference_text(
+            mathematics.max_output_difference, mathematics.max_output_share
         )
+        reasons.append(f"outputs differ by up to {difference}, and rounding explains {rounding}")
     gradient = mathematics.max_gradient_difference or 0.0
     if gradient > mathematics.gradient_tolerance:
         rounding = share(mathematics.gradient_tolerance)

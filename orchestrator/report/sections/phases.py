@@ -8,7 +8,7 @@ from orchestrator.report.document import Column, Section, make_table
 from orchestrator.report.wording import ArmNames
 
 _EXPLANATION = (
-    "Mean seconds per trial over all complete trials, including those of fresh trainers. This "
+    "Mean seconds per trial over all complete trials, including the first trials of trainers. This "
     "shows where the time of the sweep went; comparisons use other figures."
 )
 _SLICES = (
@@ -30,7 +30,7 @@ def phases_section(summary: ReportSummary, name: ArmNames) -> Section | None:
     has_slices = any("timed_s" in split.seconds for split in splits)
     return Section(
         "Time by phase",
-        tables=(make_table(columns, splits, divisible=True),),
+        tables=(make_table(columns, splits),),
         explanations=(_EXPLANATION, _SLICES) if has_slices else (_EXPLANATION,),
     )
 

@@ -41,7 +41,7 @@ _TIMES = {
 
 
 def speed_section(summary: ReportSummary, name: ArmNames) -> Section | None:
-    """Compare the speed of every arm with that of its baseline."""
+    """Compare the speed of every arm with its baseline's."""
     comparisons = summary.comparisons
     if not comparisons or summary.baseline is None:
         return None
@@ -75,7 +75,10 @@ def over(comparison: Comparison, name: ArmNames) -> str | None:
         return None
     if comparison.is_of_variants:
         return base.variant_name
-    return base.implementation if base.hardware == comparison.arm.hardware else name(base)
+    if base.hardware == comparison.arm.hardware:
+        return base.implementation
+    is_same_otherwise = base.short_name == comparison.arm.short_name
+    return name.place(base.hardware) if is_same_otherwise else name(base)
 
 
 def baseline_name(summary: ReportSummary, name: ArmNames) -> str:
@@ -107,7 +110,7 @@ def _matrix(summary: ReportSummary, name: ArmNames) -> list[Table]:
 
     columns: list[Column[str]] = [Column("implementation", str)]
     columns += [Column(name.place(place), partial(cell, place)) for place in places]
-    return [make_table(columns, dict.fromkeys(arm for arm, _ in rows), divisible=True)]
+    return [make_table(columns, dict.fromkeys(arm for arm, _ in rows))]
 
 
 def _explanations(summary: ReportSummary) -> Iterator[str]:

@@ -42,8 +42,8 @@ def _explanations(summary: ReportSummary) -> Iterator[str]:
         )
     if any(arm.energy_j or arm.cost_usd for arm in arms):
         yield (
-            "Energy and cost to the target are estimates: those of the timed epochs (see Energy "
-            "and cost) in proportion to the time."
+            "Energy and cost to the target are estimates: energy and cost of the "
+            "timed epochs (see Energy and cost) in proportion to the time."
         )
 
 
@@ -63,7 +63,7 @@ def _table(target: Target, name: ArmNames) -> Table:
         Column("cost (USD)", lambda row: row.cost_usd, show=_cell, optional=True),
         Column("energy of", lambda row: (has_scopes and row.energy_scope) or None, optional=True),
     ]
-    return make_table(columns, target.arms, divisible=True)
+    return make_table(columns, target.arms)
 
 
 def _cell(reached: ExpenseToTarget) -> str:

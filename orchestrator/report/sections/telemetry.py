@@ -16,7 +16,7 @@ def telemetry_section(summary: ReportSummary, name: ArmNames) -> Section | None:
         Column("disturbed", lambda row: f"{row.disturbed} of {row.trials.complete}", numeric=True),
         *(Column(m.title, partial(_median, m.metric), optional=True) for m in CONDITIONS),
     ]
-    table = make_table(columns, summary.arms, divisible=True)
+    table = make_table(columns, summary.arms)
     if not table.headers[2:]:
         return None
     explanation = "Medians over the complete trials of an arm, during their timed epochs."

@@ -5,7 +5,7 @@ from orchestrator.analysis.measures import EXPENSES, MEASURES
 from orchestrator.analysis.statistics.formatting import number
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.document import Column, Section, make_table
-from orchestrator.report.wording import ArmNames, config_phrase
+from orchestrator.report.wording import ArmNames, config_phrase, result_name
 
 _UNITS = {measure.metric: measure.unit for measure in (*MEASURES, *EXPENSES) if measure.per == 1}
 
@@ -15,7 +15,8 @@ def trade_offs_section(summary: ReportSummary, name: ArmNames) -> Section | None
 
     Of several hardware classes only the fronts over all are listed.
     """
-    shown = [front for front in summary.fronts if name.hardware or front.hardware is None]
+    is_over_all = any(front.hardware is None for front in summary.fronts)
+    shown = [front for front in summary.fronts if not is_over_all or front.hardware is None]
     if not shown:
         return None
 
@@ -33,10 +34,11 @@ def trade_offs_section(summary: ReportSummary, name: ArmNames) -> Section | None
         return end(min(points, key=lambda point: point.values[trade_off.expense]), trade_off)
 
     result = shown[0].result
+    is_accuracy = result_name(result) == "accuracy"
     columns: list[Column[TradeOff]] = [
         Column("against", lambda t: f"{t.expense}, {t.scope}" if t.scope else t.expense),
         Column("points", lambda trade_off: len(trade_off.front.points)),
-        Column("the most accurate", most_accurate),
+        Column("the most accurate" if is_accuracy else f"the best {result}", most_accurate),
         Column("the least", least),
     ]
     explanation = (

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from orchestrator.analysis.arms.arm_summary import ArmSummary
+from orchestrator.analysis.statistics.bias import measured_bias
 from orchestrator.analysis.statistics.formatting import ABSENT, joined
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.disturbance import disturbance_text, neighbours_text
@@ -62,6 +63,10 @@ def _notes(summary: ReportSummary) -> Iterator[str]:
         shown = joined(nodes) if len(nodes) <= _MOST_NODES else counted(len(nodes), "node")
         yield f"Run on {shown}."
     yield from _disturbed(complete, config_or_repeat(summary))
+    yield from _unobserved(complete)
+    if any(comparison.bias for comparison in summary.comparisons):
+        source = measured_bias().source
+        yield f"How much other work can move a ratio was measured before, by {source}."
     yield from _neighbours(complete)
     yield from _unlike_on_gpus(summary)
     versions = sorted(summary.validity.versions.items())
@@ -74,9 +79,9 @@ def _used(summary: ReportSummary) -> str:
     counts = summary.validity
     arms = "every arm that has a complete trial" if summary.set_aside else "every arm"
     return (
-        f"Of {counted(counts.trials, 'trial')} that ended, {counts.used} are compared: those of "
-        f"the configs that are complete on {arms}. {counts.left_out} did not complete. The JSON "
-        "and CSV formats have the run ids behind every number."
+        f"Of {counted(counts.trials, 'trial')} that ended, {counts.used} are compared: the "
+        f"trials of configs that are complete on {arms}. {counts.left_out} did not complete. The "
+        "JSON and CSV formats have the run ids behind every number."
     )
 
 
@@ -92,6 +97,17 @@ def _disturbed(complete: list[FinishedTrial], unit: str) -> Iterator[str]:
         f"{disturbed_rounds} of {counted(rounds, unit)}. First: run {run_text(first.run_id)}, "
         f"{disturbance_text(first.disturbance)}."
     )
+
+
+def _unobserved(complete: list[FinishedTrial]) -> Iterator[str]:
+    """Write how many trials were too short to observe other work, where that was tried."""
+    observed = [trial for trial in complete if "others_cpu_pct" in trial.metrics]
+    if observed and len(observed) < len(complete):
+        trials = f"{len(complete) - len(observed)} of {counted(len(complete), 'trial')}"
+        yield (
+            f"What other processes took during {trials} is unknown, mostly because the trial was "
+            "too short to observe; these count as undisturbed."
+        )
 
 
 def _neighbours(complete: list[FinishedTrial]) -> Iterator[str]:

@@ -3,7 +3,8 @@
 import datetime
 from collections.abc import Sequence
 
-from orchestrator.core.errors import Refusal, wrong_version
+from orchestrator.core.caller import as_typed
+from orchestrator.core.errors import Refusal
 from orchestrator.core.text import counted
 
 
@@ -25,17 +26,21 @@ class StoreAway(TrackingError):
 
 
 class WrongVersion(TrackingError):
-    """The store has something that another version of rnnsweep wrote."""
+    """The store has something of a format number that is not read: `Format.refusal` says why."""
 
-    def __init__(self, place: str, kind: str, expected: int, received: object) -> None:
-        RuntimeError.__init__(self, place, kind, expected, received)
+    def __init__(self, refusal: str) -> None:
+        RuntimeError.__init__(self, refusal)
 
     def __str__(self) -> str:
-        return wrong_version(*self.args)
+        return str(self.args[0])
 
 
 class Damaged(TrackingError):
     """Stored content that cannot be read."""
+
+
+class Outdated(Damaged):
+    """A cache of another format number, which is written again."""
 
 
 class ContentRefused(TrackingError):
@@ -47,17 +52,26 @@ class StoreMissing(TrackingError):
 
 
 class LeaseHeld(Refusal, RuntimeError):
-    """Another driver records into this `sweep` until `until_s` (since the epoch): its `owner`."""
+    """Another driver records into this `sweep` until `until_s` (since the epoch): its `owner`.
+
+    Without an owner: another driver has taken the sweep over, and released it since.
+    """
 
     def __init__(self, sweep: str, owner: str, until_s: float) -> None:
         super().__init__(sweep, owner, until_s)
         self.sweep, self.owner, self.until_s = sweep, owner, until_s
 
     def __str__(self) -> str:
+        if not self.owner:
+            return (
+                f"sweep '{self.sweep}': expected no other driver, but another one has taken it over"
+                " meanwhile, and ended. Run the same command again: it continues with what both"
+                " have done"
+            )
         return (
             f"sweep '{self.sweep}': expected no other driver, but {self.owner} is recording into"
             f" it. Stop that one first; if it is gone already, its lease ends at {self._end}, or"
-            " now with --take-over"
+            f" now with {as_typed('--take-over', 'take_over=True')}"
         )
 
     @property

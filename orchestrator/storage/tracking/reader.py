@@ -1,6 +1,6 @@
 """Sweeps read back from a tracker, from any machine that can reach it.
 
-Every function raises `TrackingError`, and `WrongVersion` for another version's store.
+Every function raises `TrackingError`, and `WrongVersion` for a format that is not read.
 """
 
 from __future__ import annotations
@@ -9,12 +9,14 @@ import difflib
 import logging
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast, get_args
 
 from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import DatasetRecord, FinishedTrial, count_expected
+from orchestrator.planning.pricing import repriced
+from orchestrator.spec.space import size_of_space
 from orchestrator.storage.tracking import errors, records, trial_table
 from orchestrator.storage.tracking.records import Manifest, SweepStatus
 from orchestrator.storage.tracking.tracker import StoredRun, Tracker, read_run_text
@@ -24,7 +26,7 @@ from orchestrator.storage.tracking.trial_content import all_settings
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MANIFEST_FILE = "sweep.json"
+MANIFEST_FILE, SPEC_FILE = "sweep.json", "spec.yaml"
 
 _log = logging.getLogger(__name__)
 
@@ -40,6 +42,33 @@ def read_stored_sweep(tracking_uri: str, name: str, generation: int | None = Non
     return _read(tracker, parent, manifest)
 
 
+@dataclass(frozen=True, slots=True)
+class StoredSweep:
+    """All that a tracker has of a sweep: its run, its manifest, its spec, and its trials."""
+
+    parent: StoredRun
+    manifest: Manifest
+    trials: trial_table.StoredTrials
+    record: SweepRecord
+    spec_yaml: str = ""
+
+    @property
+    def sweep_id(self) -> str:
+        """The random id that the sweep's journals have too."""
+        return self.parent.tags.get(records.ID_TAG, "")
+
+
+def read_whole_sweep(tracking_uri: str, name: str, generation: int | None = None) -> StoredSweep:
+    """Return all that the tracker has of a sweep, as `read_stored_sweep` finds it."""
+    tracker = open_tracker(tracking_uri)
+    parent, manifest = _parent(tracker, *_split(name, generation))
+    stored = trial_table.read_trials(tracker, parent, manifest.identity)
+    record = sweep_of(tracker, parent, manifest, list(stored.finished.values()))
+    has_spec = SPEC_FILE in tracker.files(parent.run_id)
+    spec_yaml = read_run_text(tracker, parent.run_id, SPEC_FILE) if has_spec else ""
+    return StoredSweep(parent, manifest, stored, record, spec_yaml)
+
+
 def read_rows(
     tracking_uri: str, name: str, generation: int | None = None
 ) -> tuple[SweepRecord, pa.Table]:
@@ -51,7 +80,7 @@ def read_rows(
     tracker = open_tracker(tracking_uri)
     parent, manifest = _parent(tracker, *_split(name, generation))
     rows = trial_table.read_table_rows(tracker, parent)
-    if rows is None:
+    if rows is None or manifest.criteria.prices:  # costs follow from the prices of the last start
         record = _read(tracker, parent, manifest)
         return replace(record, trials=()), trial_table.to_rows(record.trials)
     prefix = trial_table.CONFIG
@@ -73,7 +102,7 @@ def sweep_of(
     searched: Collection[str] = (),
 ) -> SweepRecord:
     """Return the record of a sweep; `searched` are names of params that the trials do not show."""
-    shared = in_order(trials, manifest.arms)
+    shared = in_order(repriced(trials, manifest.criteria.prices), manifest.arms)
     # With `blocks: auto` the number of blocks was not known when the sweep was opened.
     blocks = max([manifest.blocks, *(trial.block + 1 for trial in shared)])
     record = SweepRecord(
@@ -97,6 +126,8 @@ def sweep_of(
         experiment_id=parent.experiment_id,
         current=manifest.current,
         answered=parent.tags.get(records.SOURCE_TAG, ""),
+        start=manifest.start,
+        space_size=size_of_space(manifest.identity.search.get("space", {})),
     )
     return record.with_trials(shared)
 

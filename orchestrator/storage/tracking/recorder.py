@@ -31,7 +31,7 @@ from orchestrator.core.version import import_path
 from orchestrator.storage.private_files import open_private
 from orchestrator.storage.tracking.errors import LeaseHeld, NotRecorded, TrackingError
 from orchestrator.storage.tracking.records import (
-    BEAT_S,
+    RENEWAL_S,
     Answer,
     EndState,
     Manifest,
@@ -39,11 +39,12 @@ from orchestrator.storage.tracking.records import (
     record_of,
 )
 
-_BATCH = 50  # about a second of writing: calls and heartbeats are sent between batches
+_BATCH = 50  # about a second of writing: calls and renewals of the lease are sent between batches
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0
 _CLOSE_LIMIT_S = 60.0
 _ANSWER_LIMIT_S = 300.0
+_EXIT_LIMIT_S = 10.0
 
 _log = logging.getLogger(__name__)
 
@@ -52,7 +53,9 @@ ForkingPickler.register(MappingProxyType, lambda mapping: (dict, (dict(mapping),
 
 
 class RecorderDied(TrackingError):
-    """The process ended, or did not answer and was killed."""
+    """The process ended, or did not answer and was killed: another one may do better."""
+
+    is_away = True
 
 
 class Recorder:
@@ -72,8 +75,10 @@ class Recorder:
         """The error that keeps trials from being recorded now, or None; a `LeaseHeld` is final."""
         self._pause_s = _FIRST_PAUSE_S
         self._retry_s = 0.0  # monotonic, as all times here
-        self._beat_s = 0.0
-        self._thread = threading.Thread(target=self._run, daemon=True, name="recorder")
+        self._renew_at_s = 0.0
+        self._thread = threading.Thread(
+            target=self._record_until_closed, daemon=True, name="recorder"
+        )
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -89,6 +94,17 @@ class Recorder:
             self._stopping = True
             self._change.notify_all()
         self._thread.join(timeout=1.0 if self._is_silent else 10.0)
+
+    @property
+    def waiting(self) -> int:
+        """The number of trials that wait to be recorded."""
+        return len(self._queue)
+
+    @property
+    def lease_age_s(self) -> float | None:
+        """Seconds since the lease was renewed; None while the sweep is not open."""
+        with self._change:
+            return time.monotonic() - (self._renew_at_s - RENEWAL_S) if self._is_open else None
 
     @property
     def refused(self) -> Mapping[str, str]:
@@ -122,7 +138,7 @@ class Recorder:
         merged: tuple[list[FinishedTrial], list[str]] = self._call("open", opening, False, had)
         with self._change:
             self._is_open = True
-            self._beat_s = time.monotonic() + BEAT_S
+            self._renew_at_s = time.monotonic() + RENEWAL_S
             self._change.notify_all()
         return merged
 
@@ -192,7 +208,8 @@ class Recorder:
 
     # The rest runs in the recorder's thread.
 
-    def _run(self) -> None:
+    def _record_until_closed(self) -> None:
+        """Pass what is queued to the recorder's process, until `close`; answer all who wait."""
         try:
             self._process.start()  # its imports take seconds: as the driver's own start does
             while self._take_turn():
@@ -210,7 +227,7 @@ class Recorder:
                 self._change.notify_all()
 
     def _take_turn(self) -> bool:
-        """Send a call, a batch or a heartbeat when it is time; False at the end."""
+        """Send a call, a batch or a renewal of the lease when it is time; False at the end."""
         with self._change:
             self._change.wait_for(
                 lambda: self._stopping or self._calls or self._idle_s() == 0, self._idle_s()
@@ -234,7 +251,7 @@ class Recorder:
         """Return the seconds until there is something to do without a call; None: nothing."""
         if not self._is_open or self._has_given_up():
             return None
-        next_s = 0.0 if self._queue else self._beat_s
+        next_s = 0.0 if self._queue else self._renew_at_s
         if self.trouble is not None:
             next_s = max(next_s, self._retry_s)
         return max(0.0, next_s - time.monotonic())
@@ -257,7 +274,7 @@ class Recorder:
             return
         with self._change:
             self.trouble, self._pause_s = None, _FIRST_PAUSE_S
-            self._beat_s = time.monotonic() + BEAT_S
+            self._renew_at_s = time.monotonic() + RENEWAL_S
             for finished in batch:
                 self._queue.popleft()
                 self._refused.pop(finished.key, None)  # a retry may pass
@@ -329,6 +346,10 @@ class RecorderProcess:
             self._running = None
 
     def _exchange(self, method: str, *arguments: Any) -> Any:
+        """Call a method of the `Writer` in the recorder's process; return or raise its answer.
+
+        Raise `RecorderDied` if the process ended or gave no answer.
+        """
         process, connection = self.start()
         try:
             connection.send((method, arguments))
@@ -337,8 +358,7 @@ class RecorderProcess:
                 raise self._died(process.pid, f"none in {_ANSWER_LIMIT_S:.0f} s")
             answer = connection.recv()
         except (EOFError, OSError) as error:
-            process.wait()
-            reason = f"the end of the process, exit status {process.returncode}"
+            reason = f"the end of the process, exit status {_exit_status(process)}"
             raise self._died(process.pid, reason) from error
         if isinstance(answer, Exception):
             raise answer
@@ -346,5 +366,17 @@ class RecorderProcess:
 
     def _died(self, pid: int, received: str) -> RecorderDied:
         return RecorderDied(
-            f"recorder process {pid}", "an answer", received, f"Its log: {self._log_path}"
+            f"recorder process {pid}",
+            "an answer",
+            received,
+            f"Run the same command again. Its log: {self._log_path}",
         )
+
+
+def _exit_status(process: subprocess.Popen[bytes]) -> int:
+    """Return the exit status of a process that has closed its pipe; kill it if it does not end."""
+    try:
+        return process.wait(_EXIT_LIMIT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait()

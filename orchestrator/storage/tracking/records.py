@@ -1,5 +1,6 @@
 """What a sweep keeps in a tracker: versioned JSON of its manifest, its lease and its trials."""
 
+import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -9,8 +10,11 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import ReportCriteria
-from orchestrator.core.errors import first_problem
+from orchestrator.core.errors import first_problem, one_line
+from orchestrator.core.formats import Format, WrittenBy, this_rnnsweep, written_by
+from orchestrator.core.json_text import parse_json
 from orchestrator.core.records import Direction
+from orchestrator.core.start_command import UNKNOWN_START, StartCommand
 from orchestrator.core.trial import FinishedTrial, ImpossibleArm, SweepIdentity, validated_json
 from orchestrator.storage.lock import Owner
 from orchestrator.storage.tracking.errors import Damaged, WrongVersion
@@ -21,7 +25,8 @@ EndState: TypeAlias = Literal["complete", "stopped", "failed"]
 SweepStatus: TypeAlias = Literal["running", "complete", "stopped", "failed"]
 
 LEASE_S = 60.0
-BEAT_S = 15.0
+RENEWAL_S = 15.0
+"""How long a lease lasts, and how often its driver renews it."""
 
 HIDDEN = "rnnsweep."
 """The prefix of tags that are for this program: a tracker need not show them to people."""
@@ -38,7 +43,8 @@ class Manifest:
     """The file `sweep.json`, from which a report or a lost journal is rebuilt.
 
     `arms` are the arms of all starts. `current` are the arms that the last start that began was to
-    run, all arms where it is empty. `criteria` are what the report has to decide by.
+    run, all arms where it is empty. `criteria` are what the report has to decide by,
+    and `start` is how its user started it.
     """
 
     identity: SweepIdentity
@@ -49,6 +55,7 @@ class Manifest:
     repeats: int
     criteria: ReportCriteria = field(default_factory=ReportCriteria)
     current: tuple[Arm, ...] = ()
+    start: StartCommand = UNKNOWN_START
 
     @property
     def running(self) -> tuple[Arm, ...]:
@@ -103,51 +110,74 @@ class _Versioned(Generic[_T]):
     )
 
     version: int
+    written_by: WrittenBy
     content: _T
 
 
 class Form(Generic[_T]):
-    """The stored JSON of one kind of content, which is read strictly."""
+    """The stored JSON of one kind of content, which is read strictly; `format` is its format."""
 
-    def __init__(self, kind: type[_T], name: str, version: int) -> None:
+    def __init__(self, kind: type[_T], format: Format) -> None:
         self._adapter: TypeAdapter[_Versioned[_T]] = TypeAdapter(_Versioned[kind])  # type: ignore[valid-type]
-        self._name = name
-        self._version = version
+        self.format = format
 
     def dump(self, content: _T) -> str:
         """Return the text of a content."""
-        return validated_json(self._adapter, _Versioned(self._version, content)).decode()
+        stored = _Versioned(self.format.number, this_rnnsweep(), content)
+        return validated_json(self._adapter, stored).decode()
 
     def load(self, text: str, place: str) -> _T:
         """Return the content of a text; `place` is its address, for messages.
 
-        Raise `WrongVersion` for another version's text, `Damaged` for no such text.
+        Raise `WrongVersion` for a format number that is not read, `Damaged` for no such text.
         """
         try:
             stored = self._adapter.validate_json(text)
         except ValidationError as error:
-            self._expect_version(_version(text, self._version), place)
-            reason = first_problem(error)
-            raise Damaged(place, self._name, reason, "`rnnsweep run` writes it again") from error
-        self._expect_version(stored.version, place)
-        return stored.content
+            return self._load_other(text, place, error)
+        if stored.version == self.format.number:
+            return stored.content
+        return self._load_other(text, place, None)
 
-    def _expect_version(self, version: object, place: str) -> None:
-        if version != self._version:
-            raise WrongVersion(place, self._name, self._version, version)
+    def number_of(self, text: str) -> object:
+        """Return the format number of a text; the present one if it is no JSON object."""
+        value = _object(text)
+        return self.format.number if value is None else value.get("version")
+
+    def _load_other(self, text: str, place: str, problem: ValidationError | None) -> _T:
+        """Load a text of a former number; raise `WrongVersion`, or `Damaged` for the problem."""
+        number, value = self.number_of(text), _object(text) or {}
+        if not self.format.reads(number):
+            writer = written_by(value.get("written_by"))
+            raise WrongVersion(self.format.refusal(place, number, writer))
+        if problem is None or number != self.format.number:
+            try:
+                return self._migrated(value)
+            except (AttributeError, LookupError, TypeError, ValueError) as error:
+                raise self._damaged(place, error) from error
+        raise self._damaged(place, problem) from problem
+
+    def _migrated(self, value: dict[str, Any]) -> _T:
+        content = self.format.migrate(value["content"], value["version"])
+        head = {"version": self.format.number, "written_by": dataclasses.asdict(WrittenBy())}
+        return self._adapter.validate_json(json.dumps({**head, "content": content})).content
+
+    def _damaged(self, place: str, error: Exception) -> Damaged:
+        reason = first_problem(error) if isinstance(error, ValidationError) else one_line(error)
+        return Damaged(place, self.format.name, reason, "`rnnsweep run` writes it again")
 
 
-def _version(text: str, default: int) -> object:
+def _object(text: str) -> dict[str, Any] | None:
     try:
-        value = json.loads(text)
+        value = parse_json(text)
     except ValueError:
-        return default
-    return value.get("version") if isinstance(value, dict) else default
+        return None
+    return value if isinstance(value, dict) else None
 
 
-MANIFEST = Form(Manifest, "a sweep's manifest", 6)
-LEASE = Form(Lease, "a lease", 2)
-TRIAL = Form(FinishedTrial, "the record of a trial", 8)
+MANIFEST = Form(Manifest, Format("a sweep's manifest", 7))
+LEASE = Form(Lease, Format("a lease", 3))
+TRIAL = Form(FinishedTrial, Format("the record of a trial", 9))
 
 
 def lease_tag(owner: Owner | None = None, now_s: float = 0.0) -> dict[str, str]:

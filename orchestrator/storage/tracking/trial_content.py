@@ -137,31 +137,45 @@ def all_settings(identity: SweepIdentity, config: Config) -> Mapping[str, object
     return resolved.model_dump(exclude_none=True)
 
 
+def curve_points(outcome: Outcome) -> Iterator[Point]:
+    """Yield the points of the curves of a trial: each epoch, each slice, and the load over time."""
+    yield from _measured_points(outcome)
+    yield from _load_points(outcome)
+
+
 def _points(outcome: Outcome) -> Iterator[Point]:
+    """Yield the values of epochs and slices, then the final values, and the load over time."""
+    measured = tuple(_measured_points(outcome))
+    yield from measured
     # A tracker shows the value with the highest (step, time). So a final value of a name that has a
     # curve goes to the curve's last step with the trial's end as its time.
-    clock_s, last_step, latest = outcome.started_s, 0, dict[str, float]()
+    latest = {point.name: point.value for point in measured}
+    last_step = max((point.step for point in measured), default=0)
+    last_ms = measured[-1].at_ms if measured else _ms(outcome.started_s)
+    end_ms = max(_ms(outcome.ended_s), last_ms + 1)
+    for name, value in outcome.metrics.items():
+        entity = entity_name(name)
+        if latest.get(entity) != value:
+            yield Point(entity, value, end_ms, last_step if entity in latest else 0)
+    yield from _load_points(outcome)
+
+
+def _measured_points(outcome: Outcome) -> Iterator[Point]:
+    clock_s = outcome.started_s
     for epoch in outcome.epochs:
         clock_s = min(clock_s + epoch.seconds + (epoch.validate_s or 0.0), outcome.ended_s)
-        last_step = max(last_step, epoch.index)
         values = {**epoch.metrics, "epoch_s": epoch.seconds}
         if epoch.validate_s is not None:
             values["epoch_validate_s"] = epoch.validate_s
-        latest |= values
         for name, value in values.items():
             yield Point(entity_name(name), value, _ms(clock_s), epoch.index)
     for index, part in enumerate(outcome.slices):
         clock_s = min(clock_s + part.seconds, outcome.ended_s)
-        values = {"slice_step_ms": part.step_ms, "slice_s": part.seconds}
-        last_step = max(last_step, index)
-        latest |= values
-        for name, value in values.items():
+        for name, value in {"slice_step_ms": part.step_ms, "slice_s": part.seconds}.items():
             yield Point(name, value, _ms(clock_s), index)
-    end_ms = max(_ms(outcome.ended_s), _ms(clock_s) + 1)
-    for name, value in outcome.metrics.items():
-        if latest.get(name) != value:
-            step = last_step if name in latest else 0
-            yield Point(entity_name(name), value, end_ms, step)
+
+
+def _load_points(outcome: Outcome) -> Iterator[Point]:
     for name, curve in outcome.telemetry.curves.items():
         for step, (at_s, at) in enumerate(zip(outcome.telemetry.at_s, curve, strict=True)):
             if at is not None:

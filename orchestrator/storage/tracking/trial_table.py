@@ -14,10 +14,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from orchestrator.core.formats import Format, this_rnnsweep
 from orchestrator.core.trial import Block, FinishedTrial, SweepIdentity, canonical, make_trial
 from orchestrator.core.trial_columns import COLUMNS, CellKind, config_names, metric_names
 from orchestrator.storage.tracking import records
-from orchestrator.storage.tracking.errors import Damaged, TrackingError, WrongVersion
+from orchestrator.storage.tracking.errors import Damaged, Outdated, TrackingError, WrongVersion
 from orchestrator.storage.tracking.tracker import StoredRun, Tracker, read_run_text
 from workloads.protocol import encode_message
 
@@ -33,8 +34,11 @@ CONFIG, METRIC = "config.", "metric."
 FINGERPRINT = "fingerprint"
 """The column of fingerprints as JSON, from which queries compute the differences between arms."""
 
-_VERSION = 8
+TABLE = Format("a table of trials", 9)
+"""A cache: a table of another number is written again, from the runs."""
+
 _RECORD = "record"
+_INSTEAD = "The runs are read instead"
 _ROWS_OF_GROUP, _ROWS_AT_ONCE = 5000, 500
 """The rows that are in memory twice while a table is read (at once): as text and as trials."""
 
@@ -95,7 +99,8 @@ def write_table(path: Path, number: int, trials: Sequence[FinishedTrial]) -> Non
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     rows = to_rows(trials)
-    about = {"rnnsweep": canonical({"version": _VERSION, "number": number})}
+    head = {"version": TABLE.number, "written_by": this_rnnsweep(), "number": number}
+    about = {"rnnsweep": canonical(head)}
     schema = rows.schema.append(pa.field(_RECORD, pa.string())).with_metadata(about)
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         for first in range(0, max(len(trials), 1), _ROWS_OF_GROUP):
@@ -108,7 +113,7 @@ def write_table(path: Path, number: int, trials: Sequence[FinishedTrial]) -> Non
 def read_table(path: Path, place: str = TABLE_FILE) -> tuple[int, list[FinishedTrial]]:
     """Return the number and the trials of a table, which is read a group of rows at a time.
 
-    Raise `WrongVersion` for another version's, and `Damaged`; the runs have everything that it has.
+    Raise `Outdated` for another format number, and `Damaged`; the runs have all that it has.
     """
     return _read(path, place, lambda file: list(_trials(file, place)))
 
@@ -130,14 +135,14 @@ def _read(path: Path, place: str, content: Callable[[Any], _T]) -> tuple[int, _T
     try:
         with pq.ParquetFile(path) as file:
             about = json.loads(file.schema_arrow.metadata[b"rnnsweep"])
-            if about["version"] != _VERSION:
-                raise WrongVersion(place, "a table of trials", _VERSION, about["version"])
+            if about["version"] != TABLE.number:
+                raise Outdated(place, TABLE.name, f"format {about['version']}", _INSTEAD)
             return about["number"], content(file)
-    except WrongVersion:
+    except (Outdated, WrongVersion):
         raise
     except (pa.ArrowException, OSError, KeyError, TypeError, ValueError, TrackingError) as error:
         reason = str(error).partition("\n")[0][:200]
-        raise Damaged(place, "a table of trials", reason, "The runs are read instead") from error
+        raise Damaged(place, TABLE.name, reason, _INSTEAD) from error
 
 
 def _trials(file: Any, place: str) -> Iterator[FinishedTrial]:
@@ -154,7 +159,8 @@ class StoredTrials:
     Of two runs of one trial the first finished one is kept, else the first. `unfinished` are runs
     whose writer was stopped half-way. `table` is the number of the table that was read, or 0, and
     `late` the number of trials that it lacks or has otherwise. `needs_table` marks a table that
-    could not be read or written: it is written before any run.
+    could not be read or written: it is written before any run. `has_damaged_table` says that it is
+    damaged, not only of a former format.
     """
 
     finished: dict[str, FinishedTrial] = field(default_factory=dict)
@@ -163,6 +169,7 @@ class StoredTrials:
     table: int = 0
     late: int = 0
     needs_table: bool = False
+    has_damaged_table: bool = False
 
 
 def table_tag(number: int) -> str:
@@ -255,7 +262,9 @@ def _read_table(
         with tracker.file(parent.run_id, TABLE_FILE) as path:
             return read(path, f"{TABLE_FILE} of run {parent.run_id} in {tracker.shown}")
     except Damaged as error:
-        _log.warning("run %s: %s", parent.run_id, error)
+        stored.has_damaged_table = not isinstance(error, Outdated)
+        level = logging.WARNING if stored.has_damaged_table else logging.INFO
+        _log.log(level, "run %s: %s", parent.run_id, error)
         stored.needs_table = True
         return None
 

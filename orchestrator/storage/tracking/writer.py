@@ -16,7 +16,13 @@ from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import FinishedTrial, SweepIdentity, canonical, digest
 from orchestrator.storage.tracking import errors, reader, records, trial_table
 from orchestrator.storage.tracking.records import Answer, EndState
-from orchestrator.storage.tracking.tracker import RunStatus, StoredRun, Tracker, TrialContent
+from orchestrator.storage.tracking.tracker import (
+    RunStatus,
+    StoredRun,
+    Tracker,
+    TrialContent,
+    read_run_text,
+)
 from orchestrator.storage.tracking.trackers import kind_of
 from orchestrator.storage.tracking.trial_content import TRIAL_TAGS, trial_content
 from orchestrator.storage.tracking.trial_table import TABLE_FILE, StoredTrials
@@ -48,7 +54,7 @@ class Writer:
         self._sweep_run: StoredRun  # from `open` on; as it was then
         self._stored = StoredTrials()
         self._unsure: set[str] = set()  # keys whose creation ended in an error
-        self._beat_s = 0.0
+        self._renewed_s = 0.0
         self._last_run = "", ""  # trial key and run id
 
     @functools.cached_property
@@ -98,14 +104,14 @@ class Writer:
         """
         self._opening = opening
         if self._holds_lease:
-            self.beat()
+            self.renew_lease()
             self._describe(is_described=True)
             return [], []
         parent = self._find_parent()
         if parent is None:
             parent = self._create_parent()
         else:
-            reader.read_manifest(self._tracker, parent)  # refuses one of another version
+            self._keep_former_manifest(parent)
         self._sweep_run = parent
         claimed_s = self._claim(parent, has_claimed=has_claimed)
         self._stored = trial_table.read_trials(self._tracker, parent, self._identity)
@@ -127,11 +133,11 @@ class Writer:
         process was suspended for longer than it lasts.
         """
         refused: dict[str, str] = {}
-        self.beat()  # also with an empty batch
+        self.renew_lease()  # also with an empty batch
         if self._stored.needs_table:
             self._write_table()
         for trial in batch:
-            self.beat()
+            self.renew_lease()
             try:
                 self._record_one(trial)
             except errors.ContentRefused as error:  # must not keep the others waiting forever
@@ -144,13 +150,13 @@ class Writer:
             self._write_table()
         return refused
 
-    def beat(self) -> None:
+    def renew_lease(self) -> None:
         """Renew the lease, if it is time; raise `LeaseHeld` if another driver has or had it."""
         now_s = time.time()
-        if not self._beat_s <= now_s < self._beat_s + records.BEAT_S:
+        if not self._renewed_s <= now_s < self._renewed_s + records.RENEWAL_S:
             self._expect_lease(now_s)
             self._tracker.log(self._parent_id, tags=records.lease_tag(self._opening.owner, now_s))
-            self._beat_s = now_s
+            self._renewed_s = now_s
 
     def close(
         self, state: EndState, texts: Mapping[str, str], answer: Answer | None = None
@@ -193,6 +199,14 @@ class Writer:
         runs = self._tracker.sweep_runs(self._identity.name)
         return reader.first_parent(run for run in runs if run.tags.get("generation") == number)
 
+    def _keep_former_manifest(self, parent: StoredRun) -> None:
+        """Copy a manifest of a former format, which is replaced; refuse one that is not read."""
+        if reader.read_manifest(self._tracker, parent) is not None:
+            text = read_run_text(self._tracker, parent.run_id, reader.MANIFEST_FILE)
+            number = records.MANIFEST.number_of(text)
+            if number != records.MANIFEST.format.number:
+                self._tracker.write_file(parent.run_id, f"sweep-format-{number}.json", text)
+
     def _create_parent(self) -> StoredRun:
         identity, now_s = self._identity, time.time()
         tags = {
@@ -223,7 +237,7 @@ class Writer:
         tags = {"state": "running", records.ID_TAG: sweep_id, **lease}
         self._tracker.log(self._parent_id, tags=tags)
         self._tracker.set_status(self._parent_id, "running")
-        self._beat_s = now_s
+        self._renewed_s = now_s
         return now_s
 
     def _confirm(self, claimed_s: float) -> None:
@@ -246,7 +260,8 @@ class Writer:
         is_lost = has_claimed or lease.is_held(now_s)  # another may have released it already
         if lease.owner != self._opening.owner and is_lost:
             self._holds_lease = False
-            raise errors.LeaseHeld(self._identity.label, str(lease.owner), lease.until_s)
+            owner = str(lease.owner) if lease.owner is not None else ""
+            raise errors.LeaseHeld(self._identity.label, owner, lease.until_s)
 
     def _expect_lease(self, now_s: float) -> None:
         try:
@@ -258,7 +273,7 @@ class Writer:
     def _describe(self, *, is_described: bool) -> None:
         opening, manifest = self._opening, self._opening.manifest
         for path, text in (
-            ("spec.yaml", opening.spec_yaml),
+            (reader.SPEC_FILE, opening.spec_yaml),
             ("plan.json", canonical(opening.plan)),
             (reader.MANIFEST_FILE, records.MANIFEST.dump(manifest)),
         ):

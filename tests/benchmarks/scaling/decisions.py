@@ -65,9 +65,12 @@ def _run(nodes: int, trials: int) -> None:
     search = build_spec(
         USER_WORKLOAD, configs=laid.blocks, space={"units": {"low": 1, "high": 10**9}}
     ).search
-    seconds = {one.id: 1.0 if one.profile.cpu_model == "fast" else 20.0 for one in fleet}
+    seconds = {node.id: 1.0 if node.profile.cpu_model == "fast" else 20.0 for node in fleet}
     rng, done, took_s[:] = random.Random(0), [build_outcome()], [0.0]
     dispatcher = _Timed.begin(
         Ledger(IDENTITY, laid), Suggester(search, 0), search.objectives, make_lanes(laid)
     )
-    simulate(dispatcher, lambda one: (rng.uniform(0.5, 1.5) * seconds[one.lane.node.id], done))
+    simulate(
+        dispatcher,
+        lambda assignment: (rng.uniform(0.5, 1.5) * seconds[assignment.lane.node.id], done),
+    )

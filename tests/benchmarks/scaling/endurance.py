@@ -1,6 +1,6 @@
 """Many trials that do nothing, through Ray Tune, trainers, journal and MLflow on SQLite.
 
-The pace is that of the journal. The whole ends when all is read back and the report is stored.
+The journal gives the pace. The whole ends when all is read back and the report is stored.
 Then the sweep is started again: all of its trials are done, or as many again are asked for.
 """
 

@@ -70,9 +70,9 @@ class Wide:
 
     def run(self, name: str, nodes: int, configs: int) -> dict[str, Any]:
         ended, _ = rig.run(self.spec(configs), self._home, self.cluster.address)
-        trials = [one for one in ended.record.trials if one.key not in self._done]
-        self._done |= {one.key for one in trials}
-        assert all(one.status == "complete" for one in trials), "a trial failed"
+        trials = [trial for trial in ended.record.trials if trial.key not in self._done]
+        self._done |= {trial.key for trial in trials}
+        assert all(trial.status == "complete" for trial in trials), "a trial failed"
         starts_s, ended_s = sorted(t.started_s for t in trials), max(t.ended_s for t in trials)
         row: dict[str, Any] = {"name": name, "trials": len(trials)}
         for column, first in (("once_all_work", nodes - 1), ("efficiency", 0)):

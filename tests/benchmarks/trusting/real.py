@@ -71,7 +71,7 @@ class Interrupted(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A sweep of arms on one machine's CPU; `changes` are those of its spec."""
+    """A sweep of arms on one machine's CPU; `changes` are changes of its spec."""
 
     name: str
     implementations: Sequence[str]
@@ -223,14 +223,14 @@ def adaptive(home: Path, notebook: Notebook, epochs: int = 500) -> list[Finding]
     )
     full, timing = (ask(question, home, notebook) for question in questions)
     pairs = list(zip(full["comparisons"], timing["comparisons"], strict=True))
-    speeds = [(one["speedup"], other["speedup"]) for one, other in pairs]
+    speeds = [(first["speedup"], second["speedup"]) for first, second in pairs]
     share = timing["warm_s"] / full["warm_s"]
     return [
         Finding(
             f"arms timed in slices get the verdicts of trainings of {epochs} epochs, and speed-ups"
             " whose intervals overlap with theirs",
-            "; ".join(f"{one['verdict']} and {other['verdict']}" for one, other in pairs),
-            all(one["verdict"] == other["verdict"] != "inconclusive" for one, other in pairs)
+            "; ".join(f"{first['verdict']} and {second['verdict']}" for first, second in pairs),
+            all(first["verdict"] == second["verdict"] != "inconclusive" for first, second in pairs)
             and all(a["low"] <= b["high"] and b["low"] <= a["high"] for a, b in speeds),
             [
                 f"{', '.join(map(ratio_text, answer['comparisons']))}; {answer['warm_s']:.0f} s"

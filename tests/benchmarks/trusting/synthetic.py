@@ -101,8 +101,11 @@ def run(sweeps: int = 400, speeds: Sequence[float] = ()) -> list[Finding]:
     four = [
         summarise(made(size, 4, random, logs, [*speeds, *speeds])).comparisons for size in sizes
     ]
-    covering = sum(bool(one.speedup and one.speedup.low <= 1 <= one.speedup.high) for one in two)
-    wrong = [one.verdict in ("faster", "slower") for one in two]
+    covering = sum(
+        bool(comparison.speedup and comparison.speedup.low <= 1 <= comparison.speedup.high)
+        for comparison in two
+    )
+    wrong = [comparison.verdict in ("faster", "slower") for comparison in two]
     any_wrong = sum(any(o.verdict in ("faster", "slower") for o in several) for several in four)
     least, most = fewest_by_chance(sweeps, 1 - PROMISED), most_by_chance(sweeps, PROMISED)
     lags = ", ".join(f"{autocorrelation(logs, lag):.2f} at {lag}" for lag in (1, 5, 25))

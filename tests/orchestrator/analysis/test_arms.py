@@ -32,7 +32,7 @@ def test_load_and_compile_exclude_a_trainers_first_trial_and_memory_the_others()
     ]
     fresh = [change_trial(t, trainer_trials=0) for t in (first, *later)]
     every, warm, all_fresh = (
-        summarise(build_record(own, (PORTABLE,))) for own in ([first, *later], later, fresh)
+        summarise(build_record(trials, (PORTABLE,))) for trials in ([first, *later], later, fresh)
     )
     metrics = "load_s", "peak_rss_mib", "step_ms"
     assert [median(every, metric) for metric in metrics] == [(4.5, 2), (800.0, 1), (10.0, 3)]

@@ -154,7 +154,9 @@ def test_the_interval_of_a_break_even_has_its_nominal_coverage() -> None:
     """XLA compiles 3 s longer and saves 2 ms a step, which pays after 1,500 steps."""
     records = (compiling_sweep(noise=0.03, seed=seed) for seed in range(SWEEPS))
     steps = [break_even_of(record).steps for record in records]
-    covered = sum(own is not None and own.low < 1500 < own.high for own in steps)
+    covered = sum(
+        interval is not None and interval.low < 1500 < interval.high for interval in steps
+    )
     assert fewest_by_chance(SWEEPS, 0.95) <= covered < SWEEPS
 
 

@@ -54,15 +54,19 @@ def predicted(shown: Sequence[MeasuredTrial], config: Config, arm: Arm = PORTABL
 def test_sizes_that_were_not_measured_are_predicted_within_their_interval() -> None:
     shown = drawn(40)
     model = fit(shown, "trial_s")
-    hidden = [one for one in drawn(60, seed=1) if 20 < float(one.params["units"]) < 240]
-    expected = model.predict([(one.params, one.arm) for one in hidden])
+    hidden = [
+        observation
+        for observation in drawn(60, seed=1)
+        if 20 < float(observation.params["units"]) < 240
+    ]
+    expected = model.predict([(observation.params, observation.arm) for observation in hidden])
     assert (model.method, model.configs) == ("ridge", 40)
     errors, inside = [], []
-    for one, expectation in zip(hidden, expected, strict=True):
+    for observation, expectation in zip(hidden, expected, strict=True):
         value, low, high = expectation.value, expectation.low, expectation.high
         assert value is not None and low is not None and high is not None
-        errors.append(abs(value / true_seconds(one.params, one.arm) - 1))
-        inside.append(low <= one.took["trial_s"] <= high)
+        errors.append(abs(value / true_seconds(observation.params, observation.arm) - 1))
+        inside.append(low <= observation.took["trial_s"] <= high)
     assert np.median(errors) < 0.05
     assert 0.8 < np.mean(inside) <= 1
     assert model.median_error == pytest.approx(0.04, abs=0.02)
@@ -73,10 +77,15 @@ def test_sizes_that_were_not_measured_are_predicted_within_their_interval() -> N
 
 def test_the_median_is_used_where_sizes_explain_nothing() -> None:
     rng = random.Random(5)
-    noise = [replace(one, took={"trial_s": rng.lognormvariate(0, 1)}) for one in drawn(12)]
+    noise = [
+        replace(observation, took={"trial_s": rng.lognormvariate(0, 1)})
+        for observation in drawn(12)
+    ]
     assert fit(noise, "trial_s").method == "medians"
     for arm in ARMS:
-        values = [math.log(one.took["trial_s"]) for one in noise if one.arm == arm]
+        values = [
+            math.log(observation.took["trial_s"]) for observation in noise if observation.arm == arm
+        ]
         expectation = predicted(noise, {"units": 64, "layers": 2}, arm)
         assert expectation.value == pytest.approx(math.exp(np.median(values)))
 
@@ -100,8 +109,10 @@ def test_what_is_outside_of_the_measured_ranges_is_refused(
 ) -> None:
     cells: list[Config] = [{"cell": "gru"}, {"cell": "lstm", "dropout": 0.2}]
     shown = [
-        replace(one, params={**one.params, "epochs": 2, **cells[index // 2 % 2], **more})
-        for index, one in enumerate(drawn(24))
+        replace(
+            observation, params={**observation.params, "epochs": 2, **cells[index // 2 % 2], **more}
+        )
+        for index, observation in enumerate(drawn(24))
         for more in ({}, {"dropout": 0.3})
     ]
     usual: Config = {"units": 100, "layers": 2, "epochs": 2, "cell": "gru"}
@@ -114,7 +125,7 @@ def test_what_is_outside_of_the_measured_ranges_is_refused(
 def test_a_record_predicts_for_its_arms_from_enough_configs() -> None:
     record = build_paired_record(6)
     predictions = predict_from(record, record.trials[0].config, targets=["step_ms"])
-    assert [one.arm for one in predictions] == list(record.arms)
+    assert [prediction.arm for prediction in predictions] == list(record.arms)
     with pytest.raises(NotPredicted, match=r"expected an arm of it \(.*\); got 'jax/portable'"):
         predict_from(record, {}, "jax/portable")
     with pytest.raises(NotPredicted, match=r"expected of trial_s, .*; received 'accuracy'"):
@@ -133,7 +144,9 @@ def test_variants_are_arms_of_the_same_configs() -> None:
         settings={"cell": "lstm"},
     )
     config = few.trials[0].config
-    reasons = [str(one.reason) for one in predict_from(few, config, "gru", ["step_ms"])]
+    reasons = [
+        str(prediction.reason) for prediction in predict_from(few, config, "gru", ["step_ms"])
+    ]
     assert ["received 4" in reason for reason in reasons] == [True, True]
     with pytest.raises(NotPredicted, match=r"has cell \w+ of its own; received gru"):
         predict_from(few, {**config, "cell": "gru"})
@@ -156,8 +169,8 @@ def test_complete_trials_are_observed_with_all_that_their_cost_depends_on() -> N
     assert seen.took == {"trial_s": 3.0, "step_ms": pytest.approx(8.123456789)}
     peak = {"peak_rss_mib": 400.0}
     first, warm = (lasting(3.0, block=n, metrics=peak, trainer_trials=n) for n in (0, 1))
-    assert [one.took for one in observe([first])] == [{"trial_s": 3.0, **peak}]
-    assert [one.took for one in observe([first, warm])] == [peak, {"trial_s": 3.0}]
+    assert [observed.took for observed in observe([first])] == [{"trial_s": 3.0, **peak}]
+    assert [observed.took for observed in observe([first, warm])] == [peak, {"trial_s": 3.0}]
     slices = [Arm(arm.implementation, build_timing_use(arm.hardware)) for arm in ARMS]
     taking_turns = [lasting(10.0, slices[0]), lasting(12.0, slices[1], started_s=2.0)]
     assert trial_seconds([*taking_turns, lasting(5.0, block=3)]) == [6.0, 6.0, 5.0]

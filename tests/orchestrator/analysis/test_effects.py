@@ -36,7 +36,9 @@ def learned(configs: Sequence[Config], seed: int = 0) -> SweepRecord:
 def rows(**values: Values) -> list[Config]:
     """Return a config for each place of the longest of these values; the others repeat."""
     most = max(map(len, values.values()))
-    return [{name: own[i % len(own)] for name, own in values.items()} for i in range(most)]
+    return [
+        {name: choices[i % len(choices)] for name, choices in values.items()} for i in range(most)
+    ]
 
 
 draw = random.Random(3)
@@ -58,8 +60,8 @@ def test_effects_and_importances_match_least_squares_by_statsmodels(
         change_trial(t, repeat=1, run_id="r", key="k") for t in learned(DRAWN, seed=1).trials
     ]
     trials = [*learned(DRAWN).trials, *repeated]
-    own = [[t for t in trials if (t.arm, t.block) == (XLA, b)] for b in range(len(DRAWN))]
-    y = np.array([np.mean([scale(t.metrics[metric]) for t in block]) for block in own])
+    by_block = [[t for t in trials if (t.arm, t.block) == (XLA, b)] for b in range(len(DRAWN))]
+    y = np.array([np.mean([scale(t.metrics[metric]) for t in block]) for block in by_block])
     x = np.array(
         [[1, log2(float(c["units"])), float(c["dropout"]), c["cell"] == "lstm"] for c in DRAWN]
     )

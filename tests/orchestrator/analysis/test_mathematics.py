@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -10,26 +11,19 @@ from orchestrator.analysis.arms.mathematics import (
     Mathematics,
     fingerprint_difference,
 )
+from orchestrator.analysis.stopping import PrecisionReached
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
+from orchestrator.core.criteria import AutoBlocks
 from orchestrator.core.trial import FingerprintRecord
 from orchestrator.report.render import summarise
+from orchestrator.report.sections.mathematics import mathematics_sentence
 from tests.building.arms import ARMS_OF_CELLS, CPU, PORTABLE, UNROLL, XLA
 from tests.building.records import build_record
-from tests.building.trials import build_trial
+from tests.building.trials import build_fingerprint, build_trial
 
 BF16 = Arm("tensorflow/portable+bf16", CPU)
 REFERENCE = FingerprintRecord((3.0, -4.0), 2.0, (10.0, 0.001), (5.0, 0.0005))
-
-
-def build_fingerprint(factor: float) -> FingerprintRecord:
-    """Return the fingerprint of a model whose outputs and gradients are `factor` times as large."""
-    return FingerprintRecord(
-        outputs=(factor * 3.0, factor * -4.0),
-        output_rms=factor * 2.0,
-        gradient_norms=(factor * 10.0,),
-        gradient_projections=(factor * 5.0,),
-    )
 
 
 def summarise_factors(
@@ -133,6 +127,24 @@ def test_the_tolerance_is_that_of_the_precision(
     assert comparison.different_mathematics is is_different
 
 
+def test_the_largest_difference_and_the_largest_share_may_be_of_two_arms() -> None:
+    summary = summarise_factors({PORTABLE: 1.0, XLA: 1.0, UNROLL: 1.0})
+    differences = {XLA: (3.7e-08, 6.6e-07), UNROLL: (6e-08, 5.7e-07)}
+    rows = []
+    for row in summary.arms:
+        mathematics = row.mathematics
+        if row.arm in differences:
+            assert mathematics is not None
+            difference, of_size = differences[row.arm]
+            mathematics = replace(
+                mathematics, max_output_difference=difference, max_output_share=of_size
+            )
+        rows.append(replace(row, mathematics=mathematics))
+    sentence = mathematics_sentence(replace(summary, arms=tuple(rows)))
+    assert sentence is not None
+    assert "6e-08 (6.6e-05 % " in sentence
+
+
 def test_an_arm_of_different_mathematics_has_no_verdict_of_speed() -> None:
     factors = {PORTABLE: 1.0, XLA: 1.5, UNROLL: 1.0}
     summary = summarise_factors(factors, {XLA: 5.0, UNROLL: 8.0})
@@ -146,6 +158,25 @@ def test_an_arm_of_different_mathematics_has_no_verdict_of_speed() -> None:
     assert ranking.leader == UNROLL
     assert {behind.arm for behind in ranking.behind} == {PORTABLE}
     assert all(p.arm != XLA for trade_off in summary.fronts for p in trade_off.front.points)
+    assert XLA not in {point.arm for point in summary.front.points}
+    assert (summary.front.tried, summary.front.different_mathematics) == (16, (XLA,))
+
+
+def test_no_block_is_run_for_an_arm_of_different_mathematics() -> None:
+    rule = PrecisionReached(AutoBlocks(0.05, 6, 60), (PORTABLE, XLA, UNROLL), 1)
+    noisy = [
+        build_trial(
+            block,
+            arm,
+            step_ms=10.0 * (1 + 0.5 * (block % 3)) if arm == XLA else 10.0,
+            fingerprint=build_fingerprint(1.5 if arm == XLA else 1.0),
+        )
+        for block in range(6)
+        for arm in (PORTABLE, XLA, UNROLL)
+    ]
+    assert rule.half_widths(noisy) == {(UNROLL, PORTABLE): 0.0}
+    decisions = [decision for trial in noisy if (decision := rule.add_outcome(trial))]
+    assert [decision.blocks for decision in decisions] == [6]
 
 
 def test_without_fingerprints_nothing_is_compared() -> None:
@@ -165,3 +196,6 @@ def test_each_variant_is_compared_with_its_like() -> None:
     for arm, mathematics in compared.items():
         assert mathematics.reference.variant == arm.variant
         assert not mathematics.is_different
+    sentence = mathematics_sentence(summary)
+    assert sentence is not None and sentence.startswith("Within each variant all arms")
+    assert sentence.endswith("their outputs are equal.")

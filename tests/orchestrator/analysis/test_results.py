@@ -95,3 +95,24 @@ def test_the_results_are_those_that_the_objectives_name(
     summary = summarise(record)
     assert compared_results(summary) == results
     assert {front.result for front in summary.fronts} <= {results[0]}
+
+
+def test_the_arm_with_the_best_result_is_ranked_first_whatever_its_direction() -> None:
+    record = build_measured_record(
+        {"f1": 0.5, "val_mae": 0.2}, {"f1": 0.9, "val_mae": 0.3},
+        {"f1": "maximize", "val_mae": "minimize"},
+    )  # fmt: skip
+    f1, mae = summarise(record).result_rankings
+    assert (f1.metric, f1.leader, mae.metric, mae.leader) == ("f1", XLA, "val_mae", PORTABLE)
+    for ranking, gap in ((f1, 0.4), (mae, -0.1)):
+        (other,) = ranking.worse
+        assert other.difference is not None and ranking.as_good == ()
+        assert other.difference.value == pytest.approx(gap, abs=0.002)
+        assert other.difference.low < gap < other.difference.high
+
+
+def test_arms_with_equal_results_by_construction_have_no_best_one() -> None:
+    objectives: dict[str, Direction] = {"f1": "maximize"}
+    record = build_measured_record({"f1": 0.9}, {"f1": 0.9}, objectives, noise=0.0)
+    (ranking,) = summarise(record).result_rankings
+    assert (ranking.worse, len(ranking.as_good)) == ((), 1)

@@ -9,7 +9,7 @@ import pytest
 from orchestrator.analysis.comparisons.results import ResultComparison
 from orchestrator.analysis.comparisons.speed import Comparison
 from orchestrator.core.arms import Arm, Usage, Variant
-from orchestrator.core.criteria import Margins, ReportCriteria
+from orchestrator.core.criteria import Margins, ReportCriteria, ResultMargin
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import DatasetRecord
 from orchestrator.report.render import summarise
@@ -131,8 +131,40 @@ def test_a_margin_narrower_than_one_validation_sample_is_widened_to_it(
         for arm in (PORTABLE, XLA)
     ]
     data = [DatasetRecord("digits", "ab" * 32, "scikit-learn", 256, n) for n in case.samples]
-    accuracy = accuracy_of(build_record(trials, datasets=tuple(data)))
-    assert (accuracy.step, accuracy.margin) == (case.step, case.step or 0.005)
+    criteria = ReportCriteria(margins=Margins(accuracy=0.005))
+    accuracy = accuracy_of(build_record(trials, datasets=tuple(data), criteria=criteria))
+    assert accuracy.widened == ("one sample" if case.step else None)
+    assert accuracy.margin == (case.step or 0.005)
+
+
+@pytest.mark.parametrize(
+    ("samples", "margins", "margin", "widened"),
+    [
+        # the standard error of 0.9 on 100 samples, and on 10,000, where the usual margin is wider
+        pytest.param(100, Margins(), 0.03, "noise", id="few samples"),
+        pytest.param(10_000, Margins(), 0.005, None, id="many samples"),
+        pytest.param(100, Margins(accuracy=0.02), 0.02, None, id="a margin of the spec"),
+        pytest.param(
+            100,
+            Margins(results={"val_accuracy": ResultMargin(0.02)}),
+            0.02,
+            None,
+            id="a margin of the metric",
+        ),
+    ],
+)
+def test_the_usual_margin_is_never_finer_than_the_noise_of_the_validation_set(
+    samples: int, margins: Margins, margin: float, widened: str | None
+) -> None:
+    trials = [
+        build_trial(block, arm, val_accuracy=0.9) for block in range(8) for arm in (PORTABLE, XLA)
+    ]
+    data = DatasetRecord("digits", "ab" * 32, "scikit-learn", 1437, samples)
+    criteria = ReportCriteria(margins=margins)
+    accuracy = accuracy_of(build_record(trials, datasets=(data,), criteria=criteria))
+    assert accuracy.margin == pytest.approx(margin)
+    assert accuracy.widened == widened
+    assert accuracy.validation_samples == samples
 
 
 def scattered(
@@ -201,8 +233,8 @@ def test_divergence_never_favours_the_arm_that_diverged(
     others = [change_trial(t, repeat=1) for t in whole.trials]
     lost = build_learning_record(dict.fromkeys(range(4), endings), 4)
     record = build_record([*lost.trials, *(t for t in whole.trials if t.block >= 4)])
-    for own, blocks in ((record, 8), (build_record([*record.trials, *others]), 12)):
-        accuracy = accuracy_of(own)
+    for some_record, blocks in ((record, 8), (build_record([*record.trials, *others]), 12)):
+        accuracy = accuracy_of(some_record)
         assert (accuracy.verdict, accuracy.diverged, accuracy.baseline_diverged) == expected
         assert accuracy.difference.n == blocks
         assert (accuracy.reason is None) == (accuracy.verdict != "inconclusive")

@@ -2,15 +2,21 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from orchestrator.analysis.summary import summarise
 from orchestrator.diagnostics import bench as benches
 from orchestrator.diagnostics.bench import Bench
+from orchestrator.report.document import Kind
 from orchestrator.spec import load_spec
+from tests.building.arms import PORTABLE, XLA
+from tests.building.records import build_paired_record, build_record
+from tests.building.trials import build_fingerprint, build_trial
 from tests.orchestrator.cli.typed_commands import Run, read_events
 
 ARMS = ("none/base", "none/slow")
@@ -25,8 +31,10 @@ def bench(run: Run, *options: str, function: str = "steady") -> tuple[int, str, 
     command = ("bench", *ARMS, "--workload", f"{SLICING}:{function}", *DRAWN, *options, *written)
     code, out, err = run(*command)
     exported = json.loads(Path("bench.json").read_text())
-    rounds = [event["round"] for event in read_events(err) if event["event"] == "round"]
-    assert rounds == [*range(1, exported["sweep"]["blocks"] + 1)]
+    rounds = [event for event in read_events(err) if event["event"] == "round"]
+    assert [event["round"] for event in rounds] == [*range(1, exported["sweep"]["blocks"] + 1)]
+    assert rounds[0]["seconds_left"] is None
+    assert all(event["seconds_left"] > 0 for event in rounds[1:])
     assert read_events(err)[-1]["exit_code"] == code
     return code, out, exported
 
@@ -36,11 +44,13 @@ def test_rounds_give_a_verdict_that_can_be_exported(
     run: Run, monkeypatch: pytest.MonkeyPatch, disturbed: int, verdict: str
 ) -> None:
     causes: list[dict[str, float]] = [*[OTHERS] * disturbed, *[{}] * (6 - disturbed)]
-    trials = cycle(one for one in causes for _ in ARMS)
+    trials = cycle(cause for cause in causes for _ in ARMS)
     monkeypatch.setattr(benches, "detect_disturbance", lambda *_: next(trials))
     code, out, exported = bench(run, "--save-spec", "spec.yaml")
     assert code == 0
     assert "none/slow is 1.5" in out
+    (row,) = [line for line in out.splitlines() if line.strip().startswith("none/slow  ")]
+    assert "slower" in row and "1.5" in row, "as in a report, not 0.67 ×"
     assert f"Disturbed: {disturbed} of 6 rounds" in out
     base, slow = exported["arms"]
     assert (base["verdict"], base["used"], slow["used"]) == ("baseline", 6, 6)
@@ -63,7 +73,7 @@ def test_an_arm_that_fails_is_named_and_the_others_are_timed(run: Run) -> None:
 def test_whole_rounds_are_kept_on_ctrl_c(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     ran = Bench.run
 
-    def interrupted(self: Bench, rounds: int, progress: Callable[[], object]) -> None:
+    def interrupted(self: Bench, rounds: int, progress: Callable[[str], object]) -> None:
         ran(self, 2, progress)
         raise KeyboardInterrupt
 
@@ -71,3 +81,23 @@ def test_whole_rounds_are_kept_on_ctrl_c(run: Run, monkeypatch: pytest.MonkeyPat
     code, _, exported = bench(run)
     speedup = exported["arms"][1]["speedup"]
     assert (code, exported["sweep"]["blocks"], speedup["high"]) == (3, 2, None)
+
+
+def test_the_answer_ends_with_the_lines_that_put_the_fastest_one_to_use() -> None:
+    sections = benches.as_document(summarise(build_paired_record(6))).sections
+    assert any("jit_compile=True" in line for line in sections[-1].paragraphs)
+    (undecided,) = benches.as_document(summarise(build_paired_record(2))).sections
+    assert not any("jit_compile" in line for line in undecided.paragraphs)
+
+
+def test_other_mathematics_and_random_data_are_said() -> None:
+    trials = [
+        build_trial(block, arm, fingerprint=build_fingerprint(factor))
+        for block in range(6)
+        for arm, factor in ((PORTABLE, 1.0), (XLA, 1.5))
+    ]
+    record = replace(build_record(trials), workload="mine:build with random data")
+    bullets = [
+        bullet for s in benches.as_document(summarise(record)).sections for bullet in s.bullets
+    ]
+    assert [bullet.kind for bullet in bullets] == [Kind.DIFFERENT_MATHEMATICS, Kind.ONLY_TIMES]

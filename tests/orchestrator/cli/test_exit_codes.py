@@ -1,15 +1,18 @@
 """Exit codes of commands, reports of bugs, and signals."""
 
+import errno
 import os
 import signal
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from orchestrator.cli.exit_codes import internal_error
 from orchestrator.cli.main import main
 from orchestrator.core.errors import Refusal
+from orchestrator.storage.tracking.recorder import RecorderDied
 from tests.orchestrator.cli.typed_commands import Run
 
 CALLED_BY: dict[str, str] = {
@@ -27,9 +30,11 @@ CALLED_BY: dict[str, str] = {
     "bench torch/fused": "orchestrator.diagnostics.bench.make_bench",
     "query mine": "orchestrator.storage.tracking.reader.read_rows",
     "compare mine other": "orchestrator.api.read_sweep",
+    "export mine folder": "orchestrator.storage.tracking.reader.read_whole_sweep",
+    "check mine": "orchestrator.storage.tracking.reader.read_whole_sweep",
     "hardware": "orchestrator.hardware.classify",
     "workloads": "orchestrator.hardware.classify",
-    "parity": "orchestrator.diagnostics.parity.check",
+    "parity --save here": "orchestrator.diagnostics.parity.prepare_saving",
     "ui": "orchestrator.cli.ui.sweep_home",
     "init": "orchestrator.cli.init.sweeps_folder",
     "demo": "orchestrator.cli.init.sweeps_folder",
@@ -69,7 +74,10 @@ def test_a_traceback_that_no_file_takes_is_printed(
     ("function", "command"),
     [
         ("orchestrator.diagnostics.peaks.peaks_of_classes", "hardware --measure"),
-        ("orchestrator.diagnostics.parity.check", "parity"),
+        (
+            "orchestrator.diagnostics.parity.ParityCheck.run",
+            "parity tensorflow/portable --save here",
+        ),
     ],
 )
 def test_sigterm_interrupts_a_command_only_while_it_has_trainers(
@@ -86,3 +94,41 @@ def test_sigterm_interrupts_a_command_only_while_it_has_trainers(
     code, _, err = run(*command.split())
     assert (code, handlers) == (2, [signal.default_int_handler]) and "enough" in err
     assert (dict(os.environ), signal.getsignal(signal.SIGTERM)) == before
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [(errno.ENOSPC, 3), (errno.EDQUOT, 3), (errno.EMFILE, 3), (errno.EACCES, 2), (errno.EROFS, 2)],
+)
+def test_a_limit_of_the_machine_is_no_bug(
+    run: Run, monkeypatch: pytest.MonkeyPatch, number: int, expected: int
+) -> None:
+    error = OSError(number, os.strerror(number), "/some/file")
+    monkeypatch.setattr(CALLED_BY["hardware"], mock.Mock(side_effect=error))
+    code, out, err = run("hardware")
+    assert (code, out) == (expected, "")
+    assert "/some/file" in err and os.strerror(number).lower() in err
+
+
+def test_a_variable_that_numpy_cannot_read_is_refused(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "x")
+    code, _, err = run("hardware")
+    assert code == 2 and err.startswith("Error: SOURCE_DATE_EPOCH: expected a whole number")
+
+
+def test_a_deep_json_file_is_refused(run: Run, tmp_path: Path) -> None:
+    deep = tmp_path / "deep.json"
+    deep.write_text("[" * 100_000 + "]" * 100_000)
+    for command in ("compare {file} {file}", "plan {file}"):
+        code, _, err = run(*command.format(file=deep).split())
+        assert code == 2 and "Traceback" not in err, command
+
+
+def test_a_recorder_that_was_killed_may_do_better_next_time(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = RecorderDied("recorder process 1", "an answer", "exit status -9", "Run it again")
+    monkeypatch.setattr(CALLED_BY["run mine.yaml"], mock.Mock(side_effect=error))
+    assert run("run", "mine.yaml")[0] == 3

@@ -4,6 +4,7 @@ import importlib
 import json
 import shlex
 from argparse import Namespace
+from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,10 +15,11 @@ from orchestrator.cli.init import TEMPLATES
 from orchestrator.cli.main import GROUPS, main
 from orchestrator.cluster import connection
 from orchestrator.diagnostics import doctor
-from orchestrator.diagnostics.trainer_answers import TrainerAnswer
+from orchestrator.execution.trainer_answers import TrainerAnswer
 from tests.building.specs import build_spec_text
 from tests.orchestrator.cli.typed_commands import Run
 from tests.orchestrator.spec.example_specs import VALIDATOR
+from workloads.backends.registry import backends
 from workloads.context import Context
 from workloads.implementations import parse_implementation
 from workloads.protocol import KernelProof
@@ -54,7 +56,7 @@ def test_the_own_workload_of_the_template_learns(
     trial = Context(settings, implementation, "cpu", 1, events.append)
     metrics = importlib.import_module("own_workload").run(trial)
     assert metrics["accuracy"] > 0.8 and metrics["step_ms"] > 0
-    assert [one.ran for one in events if isinstance(one, KernelProof)] == ["float32"]
+    assert [event.ran for event in events if isinstance(event, KernelProof)] == ["float32"]
 
 
 @pytest.fixture
@@ -123,10 +125,13 @@ def test_the_doctor_names_what_a_spec_lacks(
     monkeypatch.setenv(*case.variable.split("=", 1))
     code, out, _ = run("doctor", "--for", "mine.yaml", "--format", "json")
     body = json.loads(out)
-    lacking = {one["name"]: one["cure"] for one in body["checks"] if one["status"] == "missing"}
+    lacking = {
+        check["name"]: check["cure"] for check in body["checks"] if check["status"] == "missing"
+    }
     assert list(lacking) == case.missing
     assert (code, body["is_ready"]) == ((1, False) if case.missing else (0, True))
-    assert lacking.get("torch", "") in ("", "pip install 'rnnsweep[torch]'")
+    assert lacking.get("torch", "") in ("", backends()["torch"].how_to_install)
+    assert "+cpu" in backends()["torch"].how_to_install
 
 
 @pytest.mark.usefixtures("machine")
@@ -141,6 +146,22 @@ def test_without_a_spec_other_backends_are_optional(
     assert (words["jax"], words["tensorflow"], words["disk"]) == ("missing", "ok", "warning")
     code, out, _ = run("doctor", "--address", NOBODY)
     assert code == 1 and NOBODY in out
+
+
+@pytest.mark.parametrize(("present", "code"), [("torch", 0), ("none", 1)])
+@pytest.mark.usefixtures("machine")
+def test_any_one_backend_is_enough(
+    run: Run, monkeypatch: pytest.MonkeyPatch, present: str, code: int
+) -> None:
+    others = [one for one in metadata.distributions() if one.name != "tensorflow"]
+    monkeypatch.setattr("importlib.metadata.distributions", lambda: others)
+    for module in ("orchestrator.diagnostics.doctor", "workloads.eligibility"):
+        monkeypatch.setattr(f"{module}.is_installed", present.__eq__)
+    received, out, _ = run("doctor", "--format", "json")
+    checks = json.loads(out)["checks"]
+    needed = {one["name"] for one in checks if one["status"] == "missing" and one["is_needed"]}
+    assert needed == ({"tensorflow"} if code else set())
+    assert received == code
 
 
 @pytest.mark.parametrize("example", EXAMPLES)

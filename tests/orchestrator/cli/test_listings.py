@@ -32,6 +32,17 @@ def test_this_machine_is_shown_with_the_peaks_that_are_kept(run: Run, home: Path
     assert listing["classes"][0]["peaks"][0]["flops_per_s"]["median"] == 2.12e11
 
 
+def test_the_code_of_a_workload_is_found_next_to_its_spec(run: Run) -> None:
+    Path("sweeps").mkdir()
+    text = build_spec_text(
+        USER_WORKLOAD, workload="beside:run", implementations=["python/a"], baseline="python/a"
+    )
+    Path("sweeps/mine.yaml").write_text(text)
+    assert run("plan", "sweeps/mine.yaml")[0] == 2
+    Path("sweeps/beside.py").write_text("def run(trial):\n    pass\n")
+    assert run("plan", "sweeps/mine.yaml")[0] == 0
+
+
 def test_a_plan_has_what_a_start_would_run_without_stopped_arms(run: Run, home: Path) -> None:
     """The baseline fails in each block, the other arm in two of three."""
     code = Path("own_code.py")

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from orchestrator.cli import progress
 from orchestrator.cli.messages import Messages
-from orchestrator.cli.progress import LiveView, PlainLines, make_view
+from orchestrator.cli.progress import LiveView, PlainLines, WaitingLine, make_view
 from orchestrator.core.trial import FailureRecord, Outcome, Trial
 from orchestrator.execution.job import JobProgress
 from orchestrator.hardware import classify
@@ -52,6 +52,20 @@ def test_a_pipe_gets_a_line_for_each_trial() -> None:
     assert "12.3 ms/step, 0.91 val_accuracy" in lines[0]
     assert "left" not in lines[0] and "left)" in lines[1], "one trial is no pace"
     assert "FAILED (hung): no [bold]sign[/] [/]" in lines[-1], "a workload's text is no markup"
+
+
+def test_any_objective_is_shown_with_the_arm_that_has_the_best_one() -> None:
+    out = console(width=200)
+    plan = build_plan(classify([build_node("a")]), implementations=2, blocks=8)
+    with make_view(out, plan, objectives={"f1": "maximize"}) as view:
+        for assignment in finish_all_assignments(build_dispatcher(plan)):
+            is_second = assignment.trial.arm.implementation == "tensorflow/kernel1"
+            f1 = (0.9 if is_second else 0.5) + 0.001 * assignment.trial.block
+            view.trial_finished(assignment.trial, replace(DONE, metrics={"step_ms": 1.0, "f1": f1}))
+    lines = printed(out).splitlines()
+    assert any("0.9 f1" in line for line in lines)
+    best = [line for line in lines if "has the best f1" in line]
+    assert best and "tensorflow/kernel1" in best[-1] and "+0.4" in best[-1]
 
 
 def test_a_pipe_is_never_silent_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,6 +132,36 @@ def test_trials_that_a_pruned_block_does_not_run_are_not_expected() -> None:
     view.trial_finished(ASSIGNMENTS[0].trial, Outcome("pruned", 0.0, 2.0))
     out.print(view.drawn())
     assert "1 of 9 trials · 1 of 3 blocks · 1 pruned" in printed(out)
+
+
+def test_the_live_view_shows_other_work_as_the_start_saw_it_and_then_by_the_trials() -> None:
+    disturbed = replace(DONE, disturbance={"other_processes": 43.0})
+    shown = []
+    for outcomes in ([], [DONE], [DONE, disturbed]):
+        out = console(terminal=True, width=120)
+        view = LiveView(out, PLAN)
+        view.busy = "other processes use 74 % of the CPUs (cc1plus 48 %)"
+        for assignment, outcome in zip(ASSIGNMENTS, outcomes, strict=False):
+            view.trial_finished(assignment.trial, outcome)
+        out.print(view.drawn())
+        shown.append(printed(out))
+    assert ["74 %" in text for text in shown] == [True, False, False]
+    assert ["43 %" in text for text in shown] == [False, False, True]
+    assert "1 of 2 trials disturbed" in shown[-1]
+
+
+def test_a_wait_is_shown_in_place_on_a_terminal_and_now_and_then_in_a_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    screen, log, events = console(terminal=True), console(), console()
+    for out, form in ((screen, Messages()), (log, Messages()), (events, Messages(are_json=True))):
+        with WaitingLine(out, form) as waiting:
+            for number in range(3):
+                waiting.show(f"look {number}")
+    assert printed(log) == "look 0\n"
+    assert [event["text"] for event in read_events(printed(events))] == ["look 0"]
+    assert "look 2" in printed(screen)
 
 
 @pytest.mark.parametrize("width", [80, 100])

@@ -11,13 +11,14 @@ import pytest
 
 from orchestrator.analysis.stopping import PrecisionReached
 from orchestrator.cli.progress import PlainLines
+from orchestrator.core.caller import called_by_command
 from orchestrator.core.criteria import AutoBlocks
 from orchestrator.core.errors import Refusal
 from orchestrator.core.stop_signal import Stopped
 from orchestrator.hardware import classify
 from orchestrator.planning.plan import Plan
 from orchestrator.scheduling.stopping_rules import stopping_rules
-from orchestrator.scheduling.sweep import RunResult
+from orchestrator.scheduling.sweep import RunOptions, RunResult
 from orchestrator.spec import SweepSpec
 from orchestrator.storage.tracking.errors import LeaseHeld, NotRecorded, TrackingError
 from tests.building.arms import PORTABLE, XLA
@@ -47,7 +48,9 @@ def ends(run: Run, monkeypatch: pytest.MonkeyPatch) -> Ends:
         outcome: RunResult | BaseException, *options: str, begun: bool = True
     ) -> tuple[int, str, str]:
         def sweep(
-            *_: Any,
+            _: SweepSpec,
+            options: RunOptions,
+            *,
             view: Callable[[Plan], PlainLines],
             confirm: Callable[[Plan, int], None],
             **__: Any,
@@ -57,7 +60,7 @@ def ends(run: Run, monkeypatch: pytest.MonkeyPatch) -> Ends:
                 view(PLAN)
             if isinstance(outcome, BaseException):
                 raise outcome
-            return outcome
+            return replace(outcome, record=replace(outcome.record, start=options.start))
 
         monkeypatch.setattr("orchestrator.scheduling.sweep.run_checked_sweep", sweep)
         return run("run", "mine.yaml", *options)
@@ -88,10 +91,12 @@ def test_provisional_verdicts_count_for_automatic_blocks_if_accepted(
     ],
 )
 def test_what_ends_a_sweep_that_has_begun_is_exit_code_3(ends: Ends, error: Exception) -> None:
+    with called_by_command():
+        text = str(error)
     code, out, err = ends(error)
-    assert (code, out) == (3, "") and f"Stopped: {error}\n{RESUME}" in err
+    assert (code, out) == (3, "") and f"Stopped: {text}\n{RESUME}" in err
     code, out, err = ends(error, begun=False)
-    assert (code, out) == (2, "") and f"Error: {error}" in err
+    assert (code, out) == (2, "") and f"Error: {text}" in err
 
 
 def test_an_unexpected_error_never_looks_like_failed_trials(ends: Ends, home: Path) -> None:

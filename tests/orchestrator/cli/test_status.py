@@ -132,6 +132,9 @@ def test_the_log_of_a_sweep_has_each_trial_and_the_output_of_failed_ones(
             opened.append(journal.TrialFinished(done))
             opened.append(journal.SessionEnded(2.0, "complete"))
             assert run("logs", "mine", "--follow")[:2] == (code, out)
+    with folder.log.open("a") as file:
+        file.write("\x1b[31mred\x1b[0m\n")  # as Ray writes
+    assert run("logs", "mine")[1] == f"{out}\\x1b[31mred\\x1b[0m\n"
 
 
 DRIVER = """

@@ -4,7 +4,8 @@ import json
 import re
 import shlex
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from orchestrator.cluster import jobs
 from orchestrator.cluster.jobs import describe_store, store_for
 from orchestrator.core.errors import Refusal
+from orchestrator.core.start_command import StartCommand
 from orchestrator.spec import load_spec, parse_spec
 from orchestrator.storage.tracking.trackers import kind_of
 from tests.building.specs import build_spec_text
@@ -58,38 +60,83 @@ def there(run: Run, server: JobServer, monkeypatch: pytest.MonkeyPatch) -> Run:
     return lambda *arguments: run(*arguments, "--address", server.address)
 
 
-def test_the_sweep_goes_as_a_job_with_its_code_prices_and_credentials(
-    server: JobServer, there: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    text = f"{build_spec_text()}prices: bills.yaml\n"
-    Path("mine.yaml").write_text(text)
+STORE = "http://me:hush@mlflow.example:5000"
+SPEC_WITH_PRICES = f"{build_spec_text()}prices: bills.yaml\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """What `rnnsweep submit` printed on stderr, and the job that Ray was given."""
+
+    err: str
+    job: Mapping[str, Any]
+
+    @property
+    def words(self) -> list[str]:
+        """The command line of the job."""
+        return shlex.split(self.job["entrypoint"])
+
+    @property
+    def environ(self) -> Mapping[str, str]:
+        environ: Mapping[str, str] = self.job["runtime_env"]["env_vars"]
+        return environ
+
+
+@pytest.fixture
+def submitted(server: JobServer, there: Run, monkeypatch: pytest.MonkeyPatch) -> Submitted:
+    """A sweep with a file of prices and a password of the tracker, submitted and left alone."""
+    Path("mine.yaml").write_text(SPEC_WITH_PRICES)
     price = "{hardware: cpu, usd_per_hour: 0.5, source: it's a bill, date: 2026-11-21}"
     Path("bills.yaml").write_text(f"prices:\n- {price}\n")
-    store = "http://me:hush@mlflow.example:5000"
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", store)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", STORE)
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "hush")
     code, out, err = there("submit", "mine.yaml", "--set", "settings.epochs=2", "--detach")
     assert (code, out) == (0, "")
-    assert "hush" not in err and "Ray writes it into its logs" in err  # its user decides
-    assert "rnnsweep-mine-1" in err and f"rnnsweep stop mine --address {server.address}" in err
-    job = server.jobs["rnnsweep-mine-1"]
-    assert "hush" not in job["entrypoint"]
-    words = shlex.split(job["entrypoint"])
+    return Submitted(err, server.jobs["rnnsweep-mine-1"])
+
+
+def test_a_submitted_sweep_is_named_with_the_command_that_stops_it(
+    server: JobServer, submitted: Submitted
+) -> None:
+    assert "rnnsweep-mine-1" in submitted.err
+    assert f"rnnsweep stop mine --address {server.address}" in submitted.err
+
+
+def test_a_password_is_neither_printed_nor_in_the_command_and_its_user_is_warned(
+    submitted: Submitted,
+) -> None:
+    assert "hush" not in submitted.err
+    assert "hush" not in submitted.job["entrypoint"]
+    assert "Ray writes it into its logs" in submitted.err
+
+
+def test_the_job_runs_the_spec_with_its_prices_and_overrides(submitted: Submitted) -> None:
+    words = submitted.words
     assert words[:6] == ["exec", "python", "-m", "orchestrator", "run", "sweep.yaml"]
     assert words[6:8] == ["--address", "auto"]
-    resume = words[words.index("--resume-command") + 1]
-    assert resume.startswith("rnnsweep submit mine.yaml --address http")
     overrides = [words[at + 1] for at, word in enumerate(words) if word == "--set"]
-    sent = parse_spec(text, source="sweep.yaml", overrides=overrides)  # without the file of prices
+    text = SPEC_WITH_PRICES  # the job has no file of prices
+    sent = parse_spec(text, source="sweep.yaml", overrides=overrides)
     assert sent == load_spec(Path("mine.yaml"), ["settings.epochs=2"])
-    environ = job["runtime_env"]["env_vars"]
+
+
+def test_a_stopped_job_names_the_command_of_this_machine(submitted: Submitted) -> None:
+    typed = StartCommand.from_json(submitted.words[submitted.words.index("--typed-as") + 1])
+    assert typed.words[:4] == ("rnnsweep", "submit", "mine.yaml", "--address")
+    assert typed.overrides == ("settings.epochs=2",)
+
+
+def test_the_job_has_the_tracker_its_password_and_time_to_stop(submitted: Submitted) -> None:
     expected = {
         "RNNSWEEP_HOME": "~/rnnsweep-data",
-        "MLFLOW_TRACKING_URI": store,
+        "MLFLOW_TRACKING_URI": STORE,
         "MLFLOW_TRACKING_PASSWORD": "hush",
     }
-    assert environ.items() >= expected.items()
-    assert int(environ["RAY_JOB_STOP_WAIT_TIME_S"]) > 50  # what a stopped sweep may take
+    assert submitted.environ.items() >= expected.items()
+    assert int(submitted.environ["RAY_JOB_STOP_WAIT_TIME_S"]) > 50
+
+
+def test_the_code_goes_with_the_spec(server: JobServer, submitted: Submitted) -> None:
     files = {"sweep.yaml", "orchestrator/__main__.py", "workloads/__main__.py"}
     assert files <= set(server.files())
 
@@ -221,8 +268,8 @@ def test_a_report_is_made_on_the_head_and_fetched(
     server.next = [{}, {"status": "SUCCEEDED"}]
     assert there("report", "--baseline", "a b", "-o", "page.html")[0] == 0
     assert Path("page.html").read_text() == page
-    command = "python -m orchestrator report mine --format=html '--baseline=a b' "
-    assert ordered[0]["entrypoint"].startswith(command)
+    assert ordered[0]["entrypoint"].startswith("python -m orchestrator report mine --format=html ")
+    assert "'--baseline=a b'" in ordered[0]["entrypoint"]
     assert ordered[0]["runtime_env"]["env_vars"] == environ
     assert set(server.jobs) == {"rnnsweep-mine-1", "rnnsweep-other-1"}, "the job is not kept"
     assert there("report", "nobody")[0] == 2

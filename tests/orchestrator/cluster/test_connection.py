@@ -5,7 +5,6 @@ import dataclasses
 import json
 import os
 import re
-import signal
 import socket
 import sys
 from collections.abc import Callable
@@ -19,7 +18,6 @@ from orchestrator import hardware
 from orchestrator.cluster import connection
 from orchestrator.hardware import Node, NodeProfile, classify
 from orchestrator.hardware.gpu_readers.nvml import NvmlReader
-from orchestrator.storage.lock import Owner, write_owner
 from tests.building.hardware import build_gpu, build_node
 from tests.commands import python
 
@@ -32,8 +30,14 @@ class RayError(Exception):
     """As `ray.exceptions` has it, and as a base of the error of a lost actor."""
 
 
+class TooSlow(RayError):
+    """As `ray.exceptions.GetTimeoutError`."""
+
+
 class Ray:
-    exceptions = SimpleNamespace(RayError=RayError, ActorDiedError=RayError)
+    exceptions = SimpleNamespace(
+        RayError=RayError, ActorDiedError=RayError, GetTimeoutError=TooSlow
+    )
     job_config = SimpleNamespace(JobConfig=SimpleNamespace)
     at_init: BaseException | None = None
     at_task: Exception | None = None
@@ -41,7 +45,13 @@ class Ray:
 
     def __init__(self, *resources: dict[str, float]) -> None:
         self._nodes = [
-            {"NodeID": id_, "Alive": True, "Resources": amounts, "Labels": {"ray.io/node-id": id_}}
+            {
+                "NodeID": id_,
+                "NodeManagerHostname": id_,
+                "Alive": True,
+                "Resources": amounts,
+                "Labels": {"ray.io/node-id": id_},
+            }
             for id_, amounts in ((f"node-{n}", amounts) for n, amounts in enumerate(resources))
         ]
 
@@ -51,7 +61,6 @@ class Ray:
         self.files = sorted(path.name for path in folder.iterdir())
         os.environ["PYTHONBREAKPOINT"] = "ray.util.rpdb.set_trace"  # as Ray itself does
         os.environ.pop("RAY_CHDIR_TO_TRIAL_DIR", None)
-        signal.signal(signal.SIGTERM, lambda *_: None)
         if self.at_init is not None:
             raise self.at_init
 
@@ -71,7 +80,7 @@ class Ray:
         call = (lambda: actor) if isinstance(function, type) else function
         return SimpleNamespace(options=lambda **_: SimpleNamespace(remote=call))
 
-    def get(self, value: Any) -> Any:
+    def get(self, value: Any, timeout: float) -> Any:
         return value
 
 
@@ -79,7 +88,7 @@ Use = Callable[[Ray], Ray]
 
 
 @pytest.fixture
-def use(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Use:
+def use(monkeypatch: pytest.MonkeyPatch) -> Use:
     def install(ray: Ray) -> Ray:
         monkeypatch.setitem(sys.modules, "ray", ray)
         return ray
@@ -91,7 +100,6 @@ def use(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Use:
     monkeypatch.setattr(hardware, "probe", probe)
     monkeypatch.setattr(connection, "token_settings", lambda: {})
     monkeypatch.setattr(connection, "hidden_cloud_secrets", contextlib.nullcontext)
-    monkeypatch.setattr(connection, "_session_folder", lambda: tmp_path)
     monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
     return install
 
@@ -123,10 +131,10 @@ def test_the_process_is_restored_and_rays_labels_are_kept(
 ) -> None:
     monkeypatch.setattr(connection, "token_settings", lambda: {"RAY_AUTH_MODE": "disabled"})
     monkeypatch.setenv("RAY_CHDIR_TO_TRIAL_DIR", "1")
-    before = dict(os.environ), signal.getsignal(signal.SIGTERM)
+    before = dict(os.environ)
     ray = use(Ray({"CPU": 8.0}))
     (node,) = nodes_at(address)
-    assert (dict(os.environ), signal.getsignal(signal.SIGTERM)) == before
+    assert dict(os.environ) == before
     assert ray.environ["RAY_USAGE_STATS_ENABLED"] == "0"
     assert ray.environ["RAY_CHDIR_TO_TRIAL_DIR"] == "1", "a user's own setting is kept"
     assert ray.environ.get("RAY_AUTH_MODE") == ("token" if address is None else "disabled")
@@ -156,13 +164,14 @@ def test_a_process_that_uses_ray_already_keeps_its_connection(use: Use) -> None:
 
 LOCAL_RAY = """
 import os
+from pathlib import Path
 import ray
 from ray._raylet import AuthenticationMode, AuthenticationTokenLoader, get_authentication_mode
 from orchestrator.cluster import connection
 before = get_authentication_mode(), dict(os.environ)
 with connection.connect(None):
-    folder = connection._session_folder()
-    assert folder.stat().st_mode & 0o777 == 0o700
+    folder = Path(ray._private.worker._global_node.get_session_dir_path()).parents[1]
+    assert folder.name.startswith("rnn-ray-") and folder.stat().st_mode & 0o777 == 0o700
     assert get_authentication_mode() == AuthenticationMode.TOKEN
     from ray.tune.execution.class_cache import ENV_VARS_TO_PROPAGATE
     assert not [name for name in ENV_VARS_TO_PROPAGATE if "AWS" in name]
@@ -180,20 +189,6 @@ def test_a_local_ray_belongs_to_its_user_and_leaves_no_trace(tmp_path: Path) -> 
     environ = {name: value for name, value in os.environ.items() if not is_rays.match(name)}
     python("-c", LOCAL_RAY, environ={**environ, "HOME": str(tmp_path)}).expect()
     assert not (tmp_path / ".ray").exists()
-
-
-def test_folders_of_drivers_that_were_killed_are_removed(tmp_path: Path) -> None:
-    killed, alive, foreign = (tmp_path / f"rnnsweep-tune-{n}" for n in range(3))
-    session = tmp_path / "ray" / "session_1"
-    for folder in (killed, alive, foreign, session):
-        folder.mkdir(parents=True)
-        connection.mark(folder)
-    for folder in (killed, session):
-        write_owner(folder / connection._MARK, dataclasses.replace(Owner.here(), pid=2**22 + 1))
-    (foreign / connection._MARK).unlink()
-    connection.remove_leftovers(tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {"ray", alive.name, foreign.name}
-    assert not session.exists()
 
 
 def test_a_lost_gpu_is_hidden_from_ray(use: Use, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,7 +209,7 @@ def test_a_token_for_a_cluster_without_tokens_is_refused(
     monkeypatch.setattr(connection, "begin_probe", lambda _: PROFILE)
 
     class Tokenless(Ray):
-        def get(self, value: Any) -> Any:
+        def get(self, value: Any, timeout: float) -> Any:
             if value is True:  # the answer of an actor
                 raise RayError("all references to the actor were removed")
             return value
@@ -274,7 +269,7 @@ def test_a_cluster_that_cannot_run_the_code_is_explained(use: Use) -> None:
 
 def test_a_node_that_leaves_during_its_probe_is_left_out(use: Use) -> None:
     class Leaving(Ray):
-        def get(self, value: Any) -> Any:
+        def get(self, value: Any, timeout: float) -> Any:
             self._nodes[0]["Alive"] = is_alive
             raise RayError("the node died")
 
@@ -282,3 +277,51 @@ def test_a_node_that_leaves_during_its_probe_is_left_out(use: Use) -> None:
         use(Leaving({"CPU": 1.0}))
         words = "cannot run" if is_alive else "has a CPU for trials (0 alive)"
         assert words in refusal()
+
+
+def test_a_node_whose_workers_do_not_start_is_named(use: Use) -> None:
+    class Silent(Ray):
+        def get(self, value: Any, timeout: float) -> Any:
+            assert 0 < timeout <= 300
+            raise TooSlow
+
+    use(Silent({"CPU": 1.0}))
+    with pytest.raises(connection.NoAnswer, match="node-0: no worker of Ray has answered"):
+        nodes_at("auto")
+
+
+def test_a_node_whose_actors_do_not_start_is_named(
+    use: Use, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Silent(Ray):
+        def get(self, value: Any, timeout: float) -> Any:
+            assert 0 < timeout <= 300
+            if value is True:  # the answer of an actor
+                raise TooSlow
+            return value
+
+    use(Silent({"CPU": 1.0}))
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    with pytest.raises(connection.NoAnswer, match="no worker of Ray has answered"):
+        nodes_at("auto")
+
+
+@pytest.mark.parametrize(
+    "error", [Exception("The current node timed out during startup."), RayError("GCS is gone")]
+)
+def test_a_ray_that_does_not_start_here_may_start_later(use: Use, error: Exception) -> None:
+    ray = use(Ray({"CPU": 8.0}))
+    ray.at_init = error
+    with pytest.raises(connection.NoAnswer, match="Ray has not started on this machine"):
+        nodes_at(None)
+    assert ray.is_shut_down
+
+
+def test_a_limit_of_address_space_with_which_ray_aborts_is_refused(
+    use: Use, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(Ray({"CPU": 8.0}))
+    limits = [2 * 2**30, -1]
+    monkeypatch.setattr("resource.getrlimit", lambda _: (limits.pop(0), -1))
+    assert "a limit of 2,048 MiB (ulimit -v)" in refusal(None)
+    nodes_at(None)

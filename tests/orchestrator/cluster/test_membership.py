@@ -40,7 +40,7 @@ class Cluster:
         return SimpleNamespace(remote=lambda: lambda: self.pings.get(node_id) and function())
 
     def wait(self, references: list[Callable[[], Any]], timeout: float) -> tuple[list[Any], None]:
-        return [one for one in references if one() is not None], None
+        return [reference for reference in references if reference() is not None], None
 
     def get(self, reference: Callable[[], Any]) -> Any:
         if isinstance(value := reference(), Exception):

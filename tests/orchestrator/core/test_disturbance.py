@@ -7,7 +7,12 @@ import pytest
 
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import DisturbanceLimits
-from orchestrator.core.disturbance import CanaryBaseline, detect_disturbance, disturbance_text
+from orchestrator.core.disturbance import (
+    CanaryBaseline,
+    detect_disturbance,
+    disturbance_text,
+    load_pct,
+)
 from orchestrator.core.trial import FinishedTrial, Telemetry
 from tests.building.hardware import build_cpu_use
 from tests.building.trials import build_trial
@@ -102,28 +107,16 @@ MEASUREMENTS = [
         name="other processes for long", metrics={"train_s": 9.0, "others_cpu_pct": 15.1}, causes=1
     ),
     Measurement(
-        name="a wider limit for a short training",
-        metrics={"train_s": 0.25, "others_cpu_pct": 59.9},
-        causes=0,
+        name="other processes for a short time",
+        metrics={"train_s": 0.25, "others_cpu_pct": 15.1},
+        causes=1,
     ),
     Measurement(
-        name="above the wider limit of a short training",
-        metrics={"train_s": 0.25, "others_cpu_pct": 60.1},
-        causes=1,
+        name="a trial too short to observe", metrics={"train_s": 0.05, "timed_s": 0.01}, causes=0
     ),
     Measurement(
         name="low clocks for a short time",
         metrics={"train_s": 0.25, "clock_drop_pct": 10.1},
-        causes=1,
-    ),
-    Measurement(
-        name="a wider limit for short timed steps",
-        metrics={"timed_s": 0.5, "train_s": 9.0, "others_cpu_pct": 29.9},
-        causes=0,
-    ),
-    Measurement(
-        name="above the wider limit of short timed steps",
-        metrics={"timed_s": 0.5, "train_s": 9.0, "others_cpu_pct": 30.1},
         causes=1,
     ),
     Measurement(
@@ -162,3 +155,20 @@ def test_the_expected_canary_time_is_the_upper_quartile_of_a_place() -> None:
 def test_a_node_that_became_slower_for_good_is_normal_after_a_while() -> None:
     baseline = CanaryBaseline().learn([finished(20.0)] * 40 + [finished(30.0)] * 60)
     assert baseline.expected_ms(finished(None))["canary_ms"] == 30.0
+
+
+@pytest.mark.parametrize(
+    ("disturbance", "load"),
+    [
+        ({"other_processes": 40.0}, 40.0),
+        ({"other_processes": 40.0, "host_steal": 7.0, "slow_canary": 1.5}, 47.0),
+        ({"other_processes": 97.0, "host_steal": 7.0}, 100.0),
+        ({"slow_canary": 1.5}, None),
+        ({"other_processes": 40.0, "throttling": 30.0}, None),
+        ({}, None),
+    ],
+)
+def test_a_load_is_known_if_nothing_else_disturbed_the_trial(
+    disturbance: Mapping[str, float], load: float | None
+) -> None:
+    assert load_pct(disturbance) == load

@@ -38,8 +38,13 @@ def test_failures_of_other_code_do_not_count_and_equal_ones_are_described_once()
         build_trial(block, PORTABLE, status="failed", failure=SAME, environment={"code": code})
         for block, code in enumerate("aaab")
     ]
-    assert [FailureLimit(2, "b").add_outcome(one) for one in ended] == [False] * 4
-    assert [FailureLimit(1, "b").add_outcome(one) for one in ended] == [False, False, False, True]
+    assert [FailureLimit(2, "b").add_outcome(outcome) for outcome in ended] == [False] * 4
+    assert [FailureLimit(1, "b").add_outcome(outcome) for outcome in ended] == [
+        False,
+        False,
+        False,
+        True,
+    ]
     (text,) = describe_failures([*ended, build_trial(0, XLA)])
     place = "error: ValueError: odd, at mine.py:3"
     assert text == f"failed: {PORTABLE}, block 0, 1, 2, 3: {place}\n    its calls"

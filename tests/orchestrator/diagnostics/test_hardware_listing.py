@@ -55,7 +55,9 @@ def facts(document: Document, section: int) -> dict[str, str]:
 
 def test_the_object_is_what_its_schema_allows(nodes: list[Node]) -> None:
     classes = classify(nodes)
-    body = hardware_json(classes, [peak(classes[-1].id, one) for one in ("float32", "tf32")])
+    body = hardware_json(
+        classes, [peak(classes[-1].id, precision) for precision in ("float32", "tf32")]
+    )
     VALIDATOR.validate(body)
     assert len(body["classes"][-1]["peaks"]) == 2
     (node,) = body["classes"][-1]["nodes"]
@@ -91,15 +93,15 @@ def test_a_document_has_the_facts_of_each_node(nodes: list[Node]) -> None:
 
 
 def test_differences_between_nodes_of_a_class_are_listed(nodes: list[Node]) -> None:
-    one, profile = nodes[0], nodes[0].profile
+    node, profile = nodes[0], nodes[0].profile
     gpus = tuple(dataclasses.replace(gpu, power_limit_w=500.0) for gpu in profile.gpus)
     changed = dataclasses.replace(profile, hostname="b", gpus=gpus, packages={"torch": "2.14.0"})
-    other = dataclasses.replace(one, id="b", profile=changed, labels={"zone": "b"})
-    cpu, gpu = (item["unlike"] for item in hardware_json(classify([one, other]))["classes"])
+    other = dataclasses.replace(node, id="b", profile=changed, labels={"zone": "b"})
+    cpu, gpu = (item["unlike"] for item in hardware_json(classify([node, other]))["classes"])
     assert [text.partition(":")[0] for text in gpu] == ["GPU 0", "GPU 1", "software"]
     assert "limit 500 W" in gpu[0]
     assert [text.partition(":")[0] for text in cpu] == ["software"]
-    assert not any(item["unlike"] for item in hardware_json(classify([one]))["classes"])
+    assert not any(item["unlike"] for item in hardware_json(classify([node]))["classes"])
 
 
 class RateCase(NamedTuple):

@@ -20,7 +20,7 @@ from orchestrator.diagnostics.peaks import (
     measure_peaks,
     store_peaks,
 )
-from orchestrator.diagnostics.trainer_answers import TrainerAnswer
+from orchestrator.execution.trainer_answers import TrainerAnswer
 from orchestrator.hardware import Gpu, HardwareClass, Node, classify
 from orchestrator.hardware.gpu_readers.nvml import NvmlReader
 from tests.building.hardware import build_gpu, build_node
@@ -128,11 +128,17 @@ def test_a_gpu_is_measured_in_tf32_where_it_has_it(
     assert [versions[name] for name in ("driver", "cuda", "cudnn")] == ["580.1", "12.8", "9.1"]
 
 
-def test_a_cluster_measures_on_a_node_of_each_class(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def ray(monkeypatch: pytest.MonkeyPatch) -> mock.MagicMock:
+    """Stand in for the package ray, with errors that can be raised."""
     ray = mock.MagicMock()
     ray.exceptions.RayError = type("RayError", (Exception,), {})
+    ray.exceptions.GetTimeoutError = type("GetTimeoutError", (ray.exceptions.RayError,), {})
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    return ray
+
+
+def test_a_cluster_measures_on_a_node_of_each_class(tmp_path: Path, ray: mock.MagicMock) -> None:
     died = ray.exceptions.RayError("task failed\nthe worker died")
     nodes = [
         build_tested_node("a", ray_id="id-a"),
@@ -141,7 +147,6 @@ def test_a_cluster_measures_on_a_node_of_each_class(
     classes = classify(nodes)
     one = Peak(classes[0].id, "torch", "bf16", RATE, None, {}, "a", "2026-11-21T16:20:00Z")
     ray.get.side_effect = [((one,), ()), died]
-    monkeypatch.setitem(sys.modules, "ray", ray)
     (measured, failures), _ = measure(tmp_path, classes)
     pinned = ray.remote.return_value.options
     options = [call.kwargs for call in pinned.call_args_list]
@@ -151,6 +156,17 @@ def test_a_cluster_measures_on_a_node_of_each_class(
     assert [request.gpu for request in requests] == [None, None]
     (failure,) = failures
     assert measured == (one,) and failure.endswith("could not be measured: the worker died")
+
+
+def test_a_node_of_a_cluster_that_stays_busy_is_not_waited_for_for_ever(
+    tmp_path: Path, ray: mock.MagicMock
+) -> None:
+    ray.get.side_effect = ray.exceptions.GetTimeoutError("timed out")
+    (measured, failures), _ = measure(tmp_path, classify([build_tested_node("a", ray_id="id-a")]))
+    (failure,) = failures
+    assert measured == () and "has not answered within 20 minutes" in failure
+    assert 0 < ray.get.call_args.kwargs["timeout"] <= 1_200
+    assert ray.cancel.call_count == 1
 
 
 def test_a_backend_that_fails_leaves_the_others(tmp_path: Path, asked: list[str]) -> None:

@@ -30,7 +30,7 @@ def rows(document: Document, title: str) -> dict[str, str]:
 def test_settings_have_their_choices_and_what_selects_the_data_is_not_searchable() -> None:
     listing = Catalogue((), (IMAGE_ROWS,))
     (workload,) = catalogue.catalogue_json(listing)["workloads"]
-    settings = {one["name"]: one for one in workload["settings"]}
+    settings = {setting["name"]: setting for setting in workload["settings"]}
     fixed = [name for name in settings if not settings[name]["searchable"]]
     assert fixed == ["dataset", "data_path"]
     assert settings["cell"]["choices"] == ["lstm", "gru", "rnn_tanh", "rnn_relu"]

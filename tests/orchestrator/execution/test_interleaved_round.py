@@ -1,8 +1,10 @@
 """Trials that take turns in slices, in real trainer processes, and all their failures."""
 
+import itertools
 import os
 import signal
 import statistics
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,8 +28,8 @@ def job_of(
 ) -> Job:
     options = {key: own.pop(key) for key in ("limits", "fresh") if key in own}
     first, *others = (
-        build_job(f"slicing:{name}", own, implementation=one, cpus=cpus, **options)
-        for one in implementations
+        build_job(f"slicing:{name}", own, implementation=implementation, cpus=cpus, **options)
+        for implementation in implementations
     )
     partners = tuple(RoundPartner(other.request, cpus) for other in others)
     return replace(first, timing=timing, partners=partners)
@@ -97,7 +99,7 @@ def test_fresh_trainers_of_a_round_replace_all_others(trainers: TrainerPool) -> 
     assert len(trainers.warm) == 4
     fresh = run_round(trainers, "steady", *names, fresh=True)
     warm = run_round(trainers, "steady", *names)
-    earlier = [[one.trainer_trials for one in part] for part in (before, fresh, warm)]
+    earlier = [[outcome.trainer_trials for outcome in part] for part in (before, fresh, warm)]
     assert earlier == [[0] * 4, [0] * 3, [1] * 3]
     assert len(trainers.warm) == 3
 
@@ -121,6 +123,41 @@ def test_a_round_ends_at_a_look_once_it_is_narrow_enough(trainers: TrainerPool) 
     timing = Timing(interval=9.0, least=10, most=40, slice_s=0.02)
     outcomes = run_round(trainers, "steady", "none/one", "none/two", timing=timing)
     assert [outcome.metrics["slices"] for outcome in outcomes] == [10, 10]
+
+
+@pytest.mark.parametrize(
+    ("disturbed_looks", "repeated", "looks"),
+    [({1, 2, 6}, 3, 9), (range(100), 2, 8), (set(), 0, 6)],
+)
+def test_slices_that_other_work_disturbed_are_repeated_and_do_not_count(
+    trainers: TrainerPool,
+    monkeypatch: pytest.MonkeyPatch,
+    disturbed_looks: Collection[int],
+    repeated: int,
+    looks: int,
+) -> None:
+    looked = itertools.count()
+
+    class ScriptedMeter:
+        def __init__(self, pids: Sequence[int]) -> None:
+            assert len(pids) == 2
+
+        def start(self) -> None:
+            pass
+
+        def is_disturbed(self, limit_pct: float) -> bool:
+            return next(looked) in disturbed_looks
+
+    monkeypatch.setattr(telemetry, "OthersMeter", ScriptedMeter)
+    running = round_of(trainers, job_of("steady", "none/one", "none/two", spread=0.3))
+    list(running.run())
+    assert (running.repeated_turns, next(looked)) == (repeated, looks)
+    for trial_run in running.trial_runs:
+        outcome = trial_run.outcome()
+        assert outcome.metrics["slices"] == len(outcome.slices) == 6
+        mean_ms = statistics.geometric_mean(part.step_ms for part in outcome.slices)
+        assert outcome.metrics["step_ms"] == pytest.approx(mean_ms)
+        assert trial_run.recording is not None and len(trial_run.recording.windows) == 6
 
 
 def config_of(job: Job) -> dict[str, str]:

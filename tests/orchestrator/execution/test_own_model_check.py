@@ -110,6 +110,24 @@ def test_an_arm_that_cannot_run_the_model_of_some_config_says_which(
     }
 
 
+@pytest.mark.parametrize(
+    ("reasons", "clause"),
+    [
+        pytest.param(("no GPU", "no GPU"), "", id="whatever the config"),
+        pytest.param((None, "no GPU"), " (in search.configs[1])", id="one config"),
+    ],
+)
+def test_a_listed_config_is_named_if_another_one_can_run(
+    answers: dict[str, Inspection], reasons: tuple[str | None, str], clause: str
+) -> None:
+    if not (is_installed("tensorflow") and is_installed("torch")):
+        skip_here("needs both backends")
+    arms = tuple(ArmFact(i, "torch/portable", "cpu", why) for i, why in enumerate(reasons))
+    answers["torch"] = ModelFacts(("loss", "mae"), DIGEST, 100, arms)
+    checked = check(configs=[{"units": 4}, {"units": 8}], space=None, sampler=None)
+    assert impossible(checked) == {"torch/portable": f"no GPU{clause}"}
+
+
 def test_the_plan_says_that_data_are_random(answers: dict[str, Inspection]) -> None:
     assert answers
     said = [
@@ -234,3 +252,18 @@ def test_a_real_process_builds_the_model() -> None:
     assert "NVIDIA GPU" in reason
     with pytest.raises(OwnModelUnusable, match=r"mine\.py:\d+: build_nothing: expected a keras"):
         check(model="mine:build_nothing", implementations=["torch/portable"])
+
+
+@pytest.mark.full
+def test_a_model_with_operations_of_tensorflow_runs_there_only() -> None:
+    if not all(map(is_installed, ("tensorflow", "torch"))):
+        skip_here("needs both backends")
+    source = Path(__file__).parents[2] / "workloads/examples/published_ocr.py"
+    Path("mine.py").write_text(source.read_text())
+    arms = ["tensorflow/auto", "tensorflow/portable", "tensorflow/cudnn", "torch/auto"]
+    checked = check(implementations=arms, objectives={"val_loss": "minimize"})
+    reasons = impossible(checked)
+    assert set(reasons) == {"tensorflow/cudnn", "torch/auto"}
+    assert "NVIDIA GPU" in reasons["tensorflow/cudnn"]
+    assert reasons["torch/auto"].startswith("mine:build uses TensorFlow's own operations: ")
+    assert "mine.py:" in reasons["torch/auto"]

@@ -28,7 +28,8 @@ from workloads.process import control_group
 from workloads.protocol import KernelProof, ProtocolError, Result, TrialRequest
 
 USABLE = {"code": "metrics['usable_cpus'] = float(len(os.sched_getaffinity(0)))"}
-COMPILES = "with trial.phase('compile'): pass\nnoop(trial)"
+COMPILES = "for _ in range(2):\n    with trial.phase('fill'): pass\n"
+COMPILES += "with trial.phase('compile'): pass\nnoop(trial)"
 WORKS = "subprocess.run(['timeout', '3', 'sh', '-c', 'while :; do :; done'])"
 LOUD = "for _ in range(40): os.write(2, b'x' * 10**6); time.sleep(0.05)\n"
 LOUD += "raise RuntimeError('\\x1b[31m' + 'y' * 100_000)"
@@ -61,7 +62,8 @@ def test_trials_share_a_warm_trainer(trainers: TrainerPool) -> None:
 
 def test_phases_before_the_first_epoch_are_shown(trainers: TrainerPool) -> None:
     signs = run_trial(TrialRun(build_job("runs", {"code": COMPILES})), trainers, Instruments())
-    assert [sign.doing for sign in signs] == ["compiling", "training", ""]
+    shown = [sign.doing for sign in signs]
+    assert shown == ["running its code", "in its phase fill", "compiling", "training", ""]
 
 
 def test_a_pruned_trial_ends_after_an_epoch_and_its_trainer_stays_warm(
@@ -250,7 +252,7 @@ def test_a_loud_failure_fills_neither_terminal_nor_disk(trainers: TrainerPool) -
     outcome = run(trainers, "runs", {"code": LOUD})
     assert outcome.failure is not None
     assert len(outcome.failure.message) < 17_000
-    assert r"\x1b[31myy" in outcome.failure.message and "\x1b" not in outcome.failure.message
+    assert "Error: yy" in outcome.failure.message and "\x1b" not in outcome.failure.message
     assert len(outcome.artifacts["failure_message.txt"]) > 65_000
     (trainer,) = trainers.warm.values()
     assert os.fstat(trainer._output.fileno()).st_size < 20_000_000
@@ -285,6 +287,17 @@ def test_a_node_without_memory_is_the_reason(
     failure = failure_of(trainers, "runs", {"code": code})
     assert failure.reason == "out_of_memory"
     assert words in failure.message
+
+
+def test_a_failure_for_want_of_memory_names_the_size_of_the_model(
+    trainers: TrainerPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watchdog, "oom_kills", iter((1, 2)).__next__)
+    monkeypatch.setattr("orchestrator.execution.actor.oom_kills", lambda: 0)
+    code = "trial.model_built(2_100_000, 2**23); os.kill(os.getpid(), 9)"
+    failure = failure_of(trainers, "runs", {"code": code})
+    assert failure.reason == "out_of_memory"
+    assert "2,100,000 parameters (8.0 MiB)" in failure.headline
 
 
 def test_texts_are_carried_and_the_last_of_a_name_counts(trainers: TrainerPool) -> None:

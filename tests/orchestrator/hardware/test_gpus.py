@@ -68,7 +68,7 @@ def test_no_call_of_a_node_ends_a_probe(probe: Probe, call: str, code: int) -> N
 
 def test_a_gpu_in_parts_forms_no_class(probe: Probe) -> None:
     node = Node("", probe(simulated.SimulatedNvml([dataclasses.replace(H200, mig=True)])), 2)
-    assert [one.device for one in classify([node])] == ["cpu"]
+    assert [hardware.device for hardware in classify([node])] == ["cpu"]
     assert "nvidia-smi -i 0 -mig 0" in (no_gpu_class_reason(node) or "")
 
 
@@ -76,10 +76,10 @@ def test_ray_may_not_hand_out_a_gpu_that_is_lost(probe: Probe) -> None:
     third = dataclasses.replace(H200, uuid="GPU-cccc")
     answers = probe(simulated.SimulatedNvml([H200, failing({"*": simulated.GPU_IS_LOST}), third]))
     node = Node("a", answers, 2, gpu_limit=3)
-    assert [one.device for one in classify([node])] == ["cpu"]
+    assert [hardware.device for hardware in classify([node])] == ["cpu"]
     assert "CUDA_VISIBLE_DEVICES=0,2" in (no_gpu_class_reason(node) or "")
     node = Node("a", answers, 2, gpu_limit=2)
-    assert [one.device for one in classify([node])] == ["cpu", "gpu"]
+    assert [hardware.device for hardware in classify([node])] == ["cpu", "gpu"]
 
 
 READINGS: dict[str, object] = {

@@ -64,7 +64,7 @@ def test_an_arm_class_keeps_its_id_without_lscpu(
     assert (named.cpu_model, silent.cpu_model) == ("Neoverse-V1", "ARM 0x41 0xd40")
     assert named.cpu.vectors == ("NEON", "NEON BF16", "NEON I8MM", "SVE", "SVE BF16")
     assert named.machine == Machine(True, "KVM", "Amazon EC2 c7g.xlarge")
-    ids = [hardware.Node("", one, 4).cpu_class.id for one in (named, silent)]
+    ids = [hardware.Node("", profile, 4).cpu_class.id for profile in (named, silent)]
     assert ids == [f"ARM 0x41 0xd40/{named.cpus}"] * 2
 
 
@@ -82,7 +82,7 @@ def test_no_file_ends_a_probe(
 
 
 def hosts(of: hardware.HardwareClass) -> list[str]:
-    return [one.id for one in of.nodes]
+    return [node.id for node in of.nodes]
 
 
 TWO = ({"index": 0, "uuid": "GPU-aaaa"}, {"index": 1, "uuid": "GPU-abbb"})

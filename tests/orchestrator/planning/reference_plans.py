@@ -30,9 +30,11 @@ def reference_plans(patch: pytest.MonkeyPatch, folder: Path) -> dict[str, Any]:
             gpu = SimulatedGpu(name=card, compute_capability=capability)
             SimulatedNvml([gpu]).in_this_process(patch, folder)
             plan = make_plan(spec, classify([Node("", hardware.probe(), 8)]))
-            others = [one for one in plan.impossible if one.arm.hardware != "cpu"]
+            others = [
+                impossible for impossible in plan.impossible if impossible.arm.hardware != "cpu"
+            ]
             runs = [arm.short_name for arm in plan.arms if arm.device == "gpu"]
-            cannot = {one.arm.short_name: one.reason for one in others}
+            cannot = {impossible.arm.short_name: impossible.reason for impossible in others}
             if runs or cannot:  # of a sweep for CPUs alone there are none
                 plans.setdefault(path.stem, {})[card] = {"runs": runs, "cannot": cannot}
     return plans

@@ -57,7 +57,9 @@ def test_enough_blocks_are_open_to_keep_what_is_read_at_work(
 
 def test_a_plan_shows_what_a_pruner_may_end() -> None:
     pruned = build_spec(settings={"epochs": 8}, objectives=ACCURACY, pruner="median")
-    texts = [describe_plan(one, make_plan(one, classify(NODES))) for one in (pruned, build_spec())]
+    texts = [
+        describe_plan(spec, make_plan(spec, classify(NODES))) for spec in (pruned, build_spec())
+    ]
     assert ["may prune blocks by median, from epoch" in text for text in texts] == [True, False]
 
 

@@ -12,8 +12,8 @@ from orchestrator.core.errors import Refusal
 from orchestrator.hardware import HardwareClass, Node, classify
 from orchestrator.planning.description import describe_plan
 from orchestrator.planning.lanes import Lane, make_lanes
-from orchestrator.planning.plan import Plan, make_plan
-from orchestrator.scheduling.runnable import expect_runnable
+from orchestrator.planning.plan import Plan, UnusableGpu, make_plan
+from orchestrator.scheduling.runnable import expect_runnable, replaced_baseline
 from orchestrator.spec import SweepSpec
 from tests.building.hardware import build_node
 from tests.building.specs import build_spec
@@ -250,9 +250,8 @@ PLANS_WITHOUT_RESULT = [
         gpus=1,
     ),
     PlanWithoutResult(
-        name="the baseline cannot run",
+        name="another arm is the baseline",
         changes={"baseline": "tensorflow/cudnn on gpu"},
-        reason="choose one of: tensorflow/portable;",
     ),
 ]
 
@@ -264,6 +263,43 @@ def test_a_plan_that_could_have_no_result_is_refused(case: PlanWithoutResult) ->
     refused = pytest.raises(Refusal, match=case.reason) if case.reason else contextlib.nullcontext()
     with refused:
         expect_runnable(wanted, make_plan(wanted, machine(case.gpus)))
+
+
+def test_a_baseline_that_cannot_run_is_replaced_by_the_first_arm_that_can() -> None:
+    wanted = spec_of(baseline="tensorflow/cudnn")
+    assert replaced_baseline(wanted, make_plan(wanted, machine(gpus=1))) == []
+    (replaced,) = replaced_baseline(wanted, make_plan(wanted, machine()))
+    assert "tensorflow/portable on CPU A, 4 CPUs" in replaced
+    assert "tensorflow/cudnn cannot run" in replaced
+    assert NO_CUDNN in replaced
+    assert NO_GPU in replaced
+
+
+def test_gpus_that_a_framework_cannot_use_take_no_trials_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("workloads.eligibility.is_installed", lambda package: True)
+    hosts = [replace(build_node(name, cpus=4, gpus=1), id=name) for name in ("n0", "n1")]
+    wanted = spec_of(implementations=[*FUSED, "torch/fused"])
+    blind = [
+        UnusableGpu(name, "tensorflow", "it sees none: pip install it") for name in ["n0", "n1"]
+    ]
+    masked = UnusableGpu("n1", "torch/fused", "masks are wrong")
+    laid = make_plan(wanted, classify(hosts), unusable=[*blind, masked])
+    assert {
+        str(planned.arm.implementation): [node.id for node in planned.hardware.nodes]
+        for planned in laid.possible
+        if planned.arm.device == "gpu"
+    } == {"torch/fused": ["n0"]}
+    on_gpus = {arm: reason for arm, reason in reasons(laid).items() if arm.endswith("on gpu")}
+    assert on_gpus == {
+        "tensorflow/portable on gpu": "it sees none: pip install it",
+        "tensorflow/cudnn on gpu": "it sees none: pip install it",
+    }
+    on_cpu = [arm.implementation for arm in laid.arms if arm.device == "cpu"]
+    assert on_cpu == ["tensorflow/portable", "torch/fused"]
+    only_one = make_plan(wanted, classify(hosts), unusable=blind[:1])
+    assert len(only_one.arms) == 5, "a node of the class can run them"
 
 
 def labelled(name: str, labels: dict[str, str], **fields: Any) -> Node:

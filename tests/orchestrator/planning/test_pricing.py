@@ -7,11 +7,13 @@ from typing import Any, NamedTuple
 import pytest
 
 from orchestrator.core.arms import Arm, Usage
-from orchestrator.core.trial import Outcome, Telemetry
-from orchestrator.planning.pricing import describe_prices, price_of, priced
+from orchestrator.core.criteria import HardwarePrice
+from orchestrator.core.trial import FinishedTrial, Outcome, Telemetry
+from orchestrator.planning.pricing import describe_prices, price_of, priced, repriced
 from orchestrator.spec import Price, Problem, SpecError, parse_spec
 from tests.building.hardware import build_cpu_use, build_gpu_use
 from tests.building.specs import build_spec_text
+from tests.building.trials import build_trial
 
 ROOT = Path(__file__).resolve().parents[3]
 T4 = Arm("tensorflow/cudnn", build_gpu_use("NVIDIA T4", "AMD EPYC", 8))
@@ -91,8 +93,10 @@ def test_the_cost_of_an_hour_in_a_slot(case: Cost) -> None:
 
 def test_trials_that_took_turns_share_their_round_and_show_so() -> None:
     both = (Outcome("complete", 1e9, 1e9 + 3600.0), Outcome("complete", 1e9 + 600.0, 1e9 + 3660.0))
-    ended = [priced(one, T4, [price(usd_per_hour=2.0)], both) for one in both]
-    assert [one.metrics["cost_usd"] for one in ended] == [pytest.approx(2.0 * 3660 / 3600 / 2)] * 2
+    ended = [priced(trial, T4, [price(usd_per_hour=2.0)], both) for trial in both]
+    assert [trial.metrics["cost_usd"] for trial in ended] == [
+        pytest.approx(2.0 * 3660 / 3600 / 2)
+    ] * 2
     assert ended[0].cost_basis == "2 USD/h of a round, shared by 2 trials (a bill, 2026-11-21)"
 
 
@@ -157,7 +161,8 @@ def test_the_mistakes_of_a_prices_file_are_reported_at_their_lines(
     (tmp_path / "p.yaml").write_text(text)
     prefix = f"{tmp_path / 'p.yaml'}:"
     reported = [
-        f"{one.place.removeprefix(prefix)} {one.key}" for one in problems("p.yaml", tmp_path)
+        f"{problem.place.removeprefix(prefix)} {problem.key}"
+        for problem in problems("p.yaml", tmp_path)
     ]
     assert ", ".join(reported) == places
 
@@ -174,3 +179,33 @@ def problems(prices: str, folder: Path | None) -> list[Problem]:
     with pytest.raises(SpecError) as refused:
         parse_spec(build_spec_text(prices=prices, repeats=0), source="s.yaml", folder=folder)
     return list(refused.value.problems)
+
+
+def hour_long(block: int = 0, **changes: Any) -> FinishedTrial:
+    return build_trial(block, T4, started_s=0.0, ended_s=3600.0, train_s=900.0, **changes)
+
+
+def cheap(usd_per_hour: float) -> tuple[HardwarePrice, ...]:
+    return (HardwarePrice("*", "a bill", "2026-11-21", usd_per_hour=usd_per_hour),)
+
+
+def test_costs_of_finished_trials_follow_from_their_recorded_times() -> None:
+    """Once without a price before, and then with another price; the same price changes nothing."""
+    once = repriced([hour_long()], cheap(2.0))
+    assert (once[0].metrics["cost_usd"], once[0].metrics["train_cost_usd"]) == (2.0, 0.5)
+    assert once[0].cost_basis == "2 USD/h from setup to predict (a bill, 2026-11-21)"
+    again = repriced(once, cheap(4.0))
+    assert (again[0].metrics["cost_usd"], again[0].metrics["train_cost_usd"]) == (4.0, 1.0)
+    assert repriced(again, cheap(4.0))[0] is again[0]
+    assert repriced(again, ()) is again
+
+
+def test_trials_that_took_turns_share_the_price_of_their_round() -> None:
+    turns = [hour_long(block, round_id="12.3") for block in (0, 0, 1)]
+    costs = [trial.metrics["cost_usd"] for trial in repriced(turns, cheap(2.0))]
+    assert costs == [1.0, 1.0, 2.0]
+
+
+def test_the_basis_says_that_the_cost_of_lost_attempts_is_missing() -> None:
+    (trial,) = repriced([hour_long(attempt=2)], cheap(2.0))
+    assert trial.cost_basis is not None and trial.cost_basis.endswith("without its lost attempts")

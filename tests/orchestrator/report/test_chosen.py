@@ -4,14 +4,15 @@ from dataclasses import replace
 
 import pytest
 
+from orchestrator.analysis.summary import summarise
 from orchestrator.core.arms import Arm, HardwareUse, Usage
 from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
 from orchestrator.report.chosen import Limit, choose, to_yaml
 from orchestrator.spec import parse_spec
-from tests.building.arms import ARMS_OF_CELLS, CPU, LSTM
+from tests.building.arms import ARMS_OF_CELLS, CPU, LSTM, UNROLL, XLA
 from tests.building.records import build_record
-from tests.building.trials import build_trial
+from tests.building.trials import build_fingerprint, build_trial
 
 TWO_THREADS = HardwareUse(CPU.hardware_class, Usage(threads=2, settings={"epochs": 1}))
 FEW, PORTABLE, GRU = Arm("torch/fused", TWO_THREADS, LSTM), *ARMS_OF_CELLS[:2]
@@ -53,6 +54,20 @@ def test_the_best_within_limits(
     assert (chosen["arm"], chosen["block"]) == (str(arm), block)
 
 
+def test_the_report_and_best_break_a_tie_alike_by_the_time_of_training() -> None:
+    """float32 means over batches differ in their last digits; the second arm trains faster."""
+    figures = {PORTABLE: (0.87500001, 4.0), GRU: (0.875, 2.0)}
+    trials = [
+        build_trial(block, arm, val_accuracy=accuracy - 0.1 * block, train_s=train_s)
+        for block in range(2)
+        for arm, (accuracy, train_s) in figures.items()
+    ]
+    record = build_record(trials, tuple(figures))
+    choice = summarise(record).choice
+    assert choice is not None and choice.best.arm == GRU
+    assert choose(record)["arm"] == str(GRU)
+
+
 @pytest.mark.parametrize(
     ("metric", "limits", "message"),
     [
@@ -66,6 +81,22 @@ def test_what_cannot_be_chosen(
 ) -> None:
     with pytest.raises(Refusal, match=message):
         choose(record, metric, limits)
+
+
+def test_an_arm_of_different_mathematics_is_chosen_only_by_its_name() -> None:
+    factors = {UNROLL: 1.0, XLA: 1.5}
+    trials = [
+        build_trial(block, arm, step_ms=10.0 - factor, fingerprint=build_fingerprint(factor))
+        for block in range(2)
+        for arm, factor in factors.items()
+    ]
+    record = build_record(trials, tuple(factors))
+    chosen = choose(record, "step_ms")
+    assert chosen["arm"] == str(UNROLL)
+    assert (chosen["tried"], chosen["different_mathematics"]) == (2, [str(XLA)])
+    assert str(XLA) in to_yaml(chosen)
+    named = choose(record, "step_ms", arm=str(XLA))
+    assert (named["arm"], named["different_mathematics"]) == (str(XLA), [])
 
 
 def test_what_is_as_accurate_as_required_is_chosen_by_its_speed(record: SweepRecord) -> None:

@@ -1,5 +1,6 @@
 """Two sweeps side by side: what changed beyond noise, what else differs, and exit codes."""
 
+import itertools
 import math
 import random
 from collections.abc import Callable
@@ -10,17 +11,22 @@ from typing import Any, get_args
 
 import pytest
 
+from orchestrator.analysis.statistics.bias import largest_bias
 from orchestrator.core.arms import Arm
+from orchestrator.core.disturbance import Disturbance
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import DatasetRecord, FinishedTrial
 from orchestrator.report.compare.changes import Changes, FailOn, compare_sides, failing
-from orchestrator.report.compare.sides import InvalidSide, Side, read_report
-from orchestrator.report.formats.json_format import REPORT_VERSION
+from orchestrator.report.compare.sides import InvalidSide, Side, read_report, side_of
+from orchestrator.report.compare.wording import change_bullets, change_notes
+from orchestrator.report.document import Kind
+from orchestrator.report.formats.json_format import REPORT
 from orchestrator.report.render import render, summarise
+from orchestrator.report.wording import ArmNames
 from tests.building.arms import CPU, PORTABLE, XLA
 from tests.building.hardware import build_cpu_use
 from tests.building.records import build_record
-from tests.building.trials import build_trial, change_trial
+from tests.building.trials import build_fingerprint, build_trial, change_trial
 from tests.orchestrator.cli.typed_commands import Run, type_command
 
 FUSED = Arm("torch/fused", CPU)
@@ -123,15 +129,20 @@ def test_configs_are_matched_in_any_block_and_repeats_averaged() -> None:
 
 
 @pytest.mark.parametrize(
-    ("configs", "disturbed", "factor", "pairs", "verdict"),
-    [(8, 2, 1.5, 6, "slower"), (7, 3, 1.5, 7, "inconclusive"), (7, 3, 1e3, 7, "slower")],
+    ("configs", "disturbed", "of_bound", "pairs", "verdict"),
+    [(8, 2, 0.8, 6, "slower"), (7, 3, 0.8, 7, "inconclusive"), (7, 3, 1.2, 7, "slower")],
 )
 def test_disturbed_trials_count_only_if_too_few_are_quiet(
-    configs: int, disturbed: int, factor: float, pairs: int, verdict: str
+    configs: int, disturbed: int, of_bound: float, pairs: int, verdict: str
 ) -> None:
+    """The slowdown is a share of what other work can cause, where 3 of 7 trials were disturbed."""
+    load: Disturbance = {"other_processes": 43.0}
+    quiet: Disturbance = {}
+    rounds = [*itertools.repeat((quiet, load), 3), *itertools.repeat((quiet, quiet), 4)]
+    factor = math.exp(of_bound * largest_bias((XLA, XLA), rounds))
+
     def change(finished: FinishedTrial) -> FinishedTrial:
-        causes = {"other_processes": 43.0} if finished.block < disturbed else {}
-        return change_trial(finished, disturbance=causes)
+        return change_trial(finished, disturbance=load if finished.block < disturbed else {})
 
     changes = between(measured(configs), measured(configs, factor=factor, change=change))
     arm, is_final = changes.arms[1], pairs == 6
@@ -273,6 +284,39 @@ def test_a_report_file_is_a_side(tmp_path: Path) -> None:
     assert changes.unjudged == stored.unjudged
 
 
+def different(arm: Arm) -> Change:
+    """Return a change that gives trials fingerprints, and an arm another model's."""
+
+    def change(finished: FinishedTrial) -> FinishedTrial:
+        factor = 1.5 if finished.arm == arm else 1.0
+        return change_trial(finished, fingerprint=build_fingerprint(factor))
+
+    return change
+
+
+@pytest.mark.parametrize("is_file", [False, True])
+def test_an_arm_of_different_mathematics_is_named(tmp_path: Path, is_file: bool) -> None:
+    before = replace(measured(change=different(XLA)), run_id="before")
+    if is_file:
+        earlier = read_report(written(before, tmp_path / "before.json"))
+    else:
+        earlier = side_of("old", before)
+    same, later = different(FUSED), replace(measured(factor=1.3), run_id="after")
+    for change, sides in (
+        (different(XLA), [earlier.label, "new"]),  # compared: it is the same arm as before
+        (same, [earlier.label]),  # it computes something else than before
+    ):
+        trials = tuple(change(trial) for trial in later.trials)
+        changes = compare_sides(earlier, side_of("new", replace(later, trials=trials)))
+        of_portable, of_xla = changes.arms
+        assert (of_portable.different_mathematics, of_portable.verdict) == ((), "same")
+        assert list(of_xla.different_mathematics) == sides
+        assert of_xla.verdict == ("slower" if len(sides) == 2 else "inconclusive")
+        assert of_xla.comparison.different_mathematics is (len(sides) == 1)
+        (note,) = [n for n in change_notes(changes, ArmNames(None)) if "different math" in n]
+        assert all(label in note for label in sides)
+
+
 WHOLE = render(summarise(measured(1)), "json")
 
 
@@ -283,10 +327,10 @@ WHOLE = render(summarise(measured(1)), "json")
         ("not json", "another content"),
         ("[]", "another content"),
         (
-            f'{{"format": "rnnsweep-report", "version": {REPORT_VERSION}}}',
+            f'{{"format": "rnnsweep-report", "version": {REPORT.number}}}',
             "another content (KeyError: 's",
         ),
-        ('{"format": "rnnsweep-report", "version": 3}', "version 3. Write one with `rnnsweep rep"),
+        ('{"format": "rnnsweep-report", "version": 3}', "format 3, from before the first release"),
         (WHOLE.replace("rnnsweep-report", "rnnsweep-plan"), "received format 'rnnsweep-plan'"),
         (WHOLE.replace('"repeats": 1', '"repeats": "one"'), "repeats: Input should be a valid int"),
     ],
@@ -362,3 +406,11 @@ def test_exit_codes(run: Run, arguments: str, code: int, message: str) -> None:
     assert bool(out) == (code != 2 and " -o " not in arguments)
     assert message in err
     assert "Traceback" not in err
+
+
+def test_sides_without_a_common_config_are_told_apart_from_those_without_a_common_arm() -> None:
+    others = replace(measured(), trials=measured(16).trials[16:])
+    changes = between(measured(), others)
+    assert changes.arms and not any(arm.comparison.pairs for arm in changes.arms)
+    (bullet,) = change_bullets(changes, ArmNames(None))
+    assert bullet.kind == Kind.INCONCLUSIVE and "share no config" in bullet.text

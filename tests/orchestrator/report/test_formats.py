@@ -6,7 +6,6 @@ import math
 import re
 from dataclasses import replace
 from io import StringIO
-from pathlib import Path
 from typing import Any, get_args
 
 import jsonschema
@@ -21,8 +20,9 @@ from orchestrator.core.arms import Arm, RequestedArm
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import FinishedTrial, ImpossibleArm
 from orchestrator.report.document import Bullet, Document, Kind, Section, Table, visible
-from orchestrator.report.formats import json_schema
 from orchestrator.report.formats.csv_rows import HEADER
+from orchestrator.report.formats.json_schema import REPORT_SCHEMA_FILE
+from orchestrator.report.formats.mlflow_values import to_metrics
 from orchestrator.report.formats.text import to_markdown
 from orchestrator.report.render import (
     MOST_LINES,
@@ -31,11 +31,12 @@ from orchestrator.report.render import (
     summarise,
     to_short_markdown,
 )
+from orchestrator.report.sections.fastest import arms_table
 from tests.building.arms import CPU, PORTABLE, XLA
 from tests.building.large_records import build_hostile_record, build_large_record
 from tests.building.records import build_paired_record, build_record
 from tests.building.trials import build_trial, change_trial
-from tests.orchestrator.report.golden import SLICED
+from tests.orchestrator.report.golden import SLICED, everything, threads
 
 # text
 
@@ -69,6 +70,27 @@ def test_text_fits_the_width_and_is_not_cut_off(width: int) -> None:
     assert report.count("because") == 40
     assert squeezed.count("名") >= 60
     assert all(f"param_number_{i}" in squeezed for i in range(12))
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_heads_of_tables_do_not_break_and_each_part_names_its_rows(width: int) -> None:
+    summary = everything()
+    lines = render(summary, "text", width=width, parts=["fastest"]).splitlines()
+    table = arms_table(summary)
+    parts = [line for line in lines if line.startswith(" arm ") and "hardware" in line]
+    assert len(parts) > 1 and table.headers[:2] == ("arm", "hardware")
+    for head in table.headers:
+        assert any(f" {head}" in line for line in parts), head
+
+
+def test_a_short_report_leaves_out_columns_before_answers() -> None:
+    text = render(summarise(threads()), "text", width=80)
+    assert "• Variant: gru " in text and "• Threads: 2 threads " in text
+    assert text.count("\n") <= MOST_LINES
+    text = render(everything(), "text", width=80)
+    assert "More columns: rnnsweep report quickstart --section fastest" in text
+    assert "• On AMD EPYC (2 CPUs), " in text and "Missing or doubtful" in text
+    assert text.count("\n") <= MOST_LINES
 
 
 def test_text_depends_on_no_variable_and_has_terminal_codes_on_request(
@@ -168,8 +190,7 @@ def test_no_csv_cell_is_a_formula(start: str) -> None:
 
 # JSON and its schema
 
-PUBLISHED = Path(json_schema.__file__).with_name("report.schema.json")
-VALIDATOR = jsonschema.Draft202012Validator(json.loads(PUBLISHED.read_text(encoding="utf-8")))
+VALIDATOR = jsonschema.Draft202012Validator(json.loads(REPORT_SCHEMA_FILE.read_text("utf-8")))
 UNICODE = Arm('名 <script> [red]"quoted"[/red] \n \x1b\x07 \u202e\ud800 =cmd|', CPU)
 
 
@@ -180,11 +201,7 @@ def read(record: SweepRecord) -> dict[str, Any]:
     return content
 
 
-def test_the_published_schema_is_that_of_the_code() -> None:
-    """Else: python -m orchestrator.report.formats.json_schema >
-    orchestrator/report/formats/report.schema.json
-    """
-    assert PUBLISHED.read_text(encoding="utf-8") == json_schema.report_schema_text()
+def test_the_published_schema_refuses_other_versions_and_unknown_fields() -> None:
     VALIDATOR.check_schema(VALIDATOR.schema)
     content = read(build_paired_record(7))
     for spoiled in ({**content, "version": 1}, {**content, "trials": None}, {**content, "new": 1}):
@@ -192,8 +209,26 @@ def test_the_published_schema_is_that_of_the_code() -> None:
             VALIDATOR.validate(spoiled)
 
 
+def test_the_importance_of_params_is_in_json() -> None:
+    trials = [
+        build_trial(
+            block, arm, config={"units": 8 + 7 * block % 40, "layers": 1 + block % 3}, step_ms=ms
+        )
+        for block in range(24)
+        for arm in (PORTABLE, XLA)
+        for ms in [0.1 * (8 + 7 * block % 40)]
+    ]
+    found = json.loads(render(summarise(build_record(trials)), "json"))["importances"]
+    by_metric = {entry["metric"]: entry for entry in found}
+    shares = by_metric["step_ms"]["shares"]
+    assert by_metric["step_ms"]["blocks"] == 24
+    assert shares["units"] > 0.8 and sum(shares.values()) == pytest.approx(1.0)
+    few = build_record([trial for trial in trials if trial.block < 10])
+    assert json.loads(render(summarise(few), "json"))["importances"] == []
+
+
 def test_a_pair_names_the_runs_of_its_rounds_and_no_others() -> None:
-    """Not that of the round which was disturbed, nor of one without a time."""
+    """Neither the runs of a disturbed round, nor of a round without a time."""
     trials = [
         build_trial(
             block,
@@ -266,3 +301,16 @@ def test_every_format_renders(name: str, format: ReportFormat) -> None:
             assert len(short) <= limit and "<script>" not in short
     if format in ("markdown", "html"):
         assert "<script>alert" not in report
+
+
+def test_the_values_in_mlflow_have_the_differences_of_every_result() -> None:
+    trials = [
+        build_trial(block, arm, step_ms=10.0, f1=f1 + 0.001 * (block % 3))
+        for block in range(8)
+        for arm, f1 in ((PORTABLE, 0.5), (XLA, 0.9))
+    ]
+    metrics = to_metrics(summarise(build_record(trials, objectives={"f1": "maximize"})))
+    arm = "tensorflow portable xla"
+    assert metrics[f"difference_f1/{arm}"] == pytest.approx(0.4)
+    assert metrics[f"difference_f1_low/{arm}"] <= 0.4 <= metrics[f"difference_f1_high/{arm}"]
+    assert metrics[f"speedup/{arm}"] == pytest.approx(1.0)

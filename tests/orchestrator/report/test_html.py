@@ -13,13 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchestrator.analysis.arms.arm_summary import PHASES
 from orchestrator.analysis.statistics.formatting import ratio
 from orchestrator.analysis.summary import summarise
+from orchestrator.core.trial import EpochRecord
 from orchestrator.report.charts import charts_of
 from orchestrator.report.charts.chart import axis
 from orchestrator.report.charts.look import DARK, DASHES, LIGHT, SYMBOLS
 from orchestrator.report.document import PARTS
 from orchestrator.report.formats import html
+from orchestrator.report.formats.html import to_html
 from orchestrator.report.formats.images import draw
 from orchestrator.report.render import render
 from orchestrator.report.sections.document import document
@@ -31,6 +34,8 @@ from tests.building.large_records import (
     build_rich_record,
     build_small_record,
 )
+from tests.building.records import build_record
+from tests.building.trials import build_trial
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -77,7 +82,9 @@ def test_every_section_and_chart_answers_a_question() -> None:
     own = [section for section, _ in parts]
     assert own == list(sections)
     assert {p.key for _, plots in parts for p in plots} == {chart.key for chart in charts}
-    (trust,) = (own for id, _, own in html.questions_of(sections[-1:], charts) if id == "trust")
+    (trust,) = (
+        contents for id, _, contents in html.questions_of(sections[-1:], charts) if id == "trust"
+    )
     assert sum(len(plots) for _, plots in trust) == len(charts)
 
 
@@ -104,7 +111,12 @@ def test_a_page_of_many_trials_has_some_of_them_and_a_note(
     blocks = set(data["columns"]["block"])
     assert data["of"] == 120 > len(data["arm_of"]) >= 40
     assert f"This page has {len(data['arm_of'])} of 120 trials" in page
-    rows = [row for chart in charts_of(summary) for own in chart.data.values() for row in own]
+    rows = [
+        row
+        for chart in charts_of(summary)
+        for rows_of_layer in chart.data.values()
+        for row in rows_of_layer
+    ]
     pairs = {block for row in rows for block, _ in row.get("pairs", ())}
     assert {row["block"] for row in rows if "block" in row} | pairs <= blocks
 
@@ -156,10 +168,10 @@ def test_an_axis_covers_all_values_and_cuts_wild_intervals(log: bool, most: floa
     assert 3 < high < most
 
 
-def test_forty_arms_have_distinct_styles_with_contrast() -> None:
+def test_55_arms_have_distinct_styles_with_contrast() -> None:
     """The contrast is at least 3 to 1: WCAG 2.2, 1.4.11."""
-    looks = {(LIGHT[i % 8], SYMBOLS[i % len(SYMBOLS)], i % len(DASHES)) for i in range(40)}
-    assert len(looks) == 40
+    looks = {(LIGHT[i % 11], SYMBOLS[i % len(SYMBOLS)], i % len(DASHES)) for i in range(55)}
+    assert len(looks) == 55
     for colours, paper in ((LIGHT, "#ffffff"), (DARK, "#14171c")):
         for colour in colours:
             darker, lighter = sorted((_luminance(colour), _luminance(paper)))
@@ -170,3 +182,57 @@ def _luminance(colour: str) -> float:
     parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
     return sum(w * p for w, p in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def test_a_chart_by_a_param_says_what_is_held_only_where_something_is() -> None:
+    """One param alone has nothing to hold; two have."""
+    laws = {PORTABLE: lambda c: float(c["units"]), XLA: lambda c: 2.0 * float(c["units"])}
+    alone = [{"units": size} for size in UNITS]
+    both = [{"units": size, "layers": 1 + place % 2} for place, size in enumerate(UNITS * 2)]
+    for configs, is_held in ((alone, False), (both, True)):
+        summary = summarise(build_record_by_laws(laws, configs))
+        (chart,) = [c for c in charts_of(summary) if c.key == "effect-step-ms-units"]
+        assert ("All other params are held" in chart.notes) == is_held
+
+
+def test_lines_that_lie_on_each_other_are_named() -> None:
+    curves = {
+        PORTABLE: (0.5, 0.7, 0.9),
+        XLA: (0.5, 0.7, 0.9),
+        UNROLL: (0.4, 0.6, 0.7),
+    }
+    trials = [
+        build_trial(
+            block,
+            arm,
+            epochs=tuple(
+                EpochRecord(i, 1.0, 0.1, {"val_accuracy": value}) for i, value in enumerate(values)
+            ),
+        )
+        for block in range(3)
+        for arm, values in curves.items()
+    ]
+    charts = charts_of(summarise(build_record(trials, tuple(curves))))
+    (chart,) = [c for c in charts if c.key == "learning-val-accuracy-epochs"]
+    (note,) = chart.notes
+    assert PORTABLE.short_name in note and XLA.short_name in note
+    assert UNROLL.short_name not in note
+
+
+def test_every_phase_has_a_colour_of_its_own() -> None:
+    seconds = {phase: 1.0 + place for place, phase in enumerate(PHASES)}
+    (chart,) = [
+        c
+        for c in charts_of(summarise(build_record([build_trial(0, PORTABLE, metrics=seconds)])))
+        if c.key == "phases"
+    ]
+    (bars, *_) = chart.layers
+    colours = bars["encoding"]["color"]["scale"]["range"]
+    assert len(set(colours)) == len(PHASES)
+
+
+def test_the_time_against_the_result_is_on_the_first_screen() -> None:
+    page = to_html(summarise(build_large_record(8, 3)))
+    first, _, rest = page.partition('<section class="question"')
+    assert 'data-plot="pareto-train-s-all-hardware"' in first
+    assert 'data-plot="pareto-train-s-all-hardware"' not in rest.partition("<script")[0]

@@ -293,6 +293,10 @@ def test_the_command(run: Run, tmp_path: Path) -> None:
         ["block", "units", "outcome"],
         ["1", "33", "complete"], ["1", "33", "failed"], ["2", "34", "complete"],
     ]  # fmt: skip
+    code, out, err = run("query", "quickstart", "units < 33", "--columns", "block,config,outcome")
+    names = out.splitlines()[0].split()
+    assert (code, names[0], names[-1]) == (0, "block", "outcome")
+    assert {"units", "layers"} <= set(names[1:-1]) and "config" not in names
     code, out, err = run("query", "quickstart", "units > 999", "--columns", "block")
     assert (code, out, err) == (0, "block\n", "0 of 5 trials\n")
     target = tmp_path / "found.csv"
@@ -319,7 +323,6 @@ def test_the_command(run: Run, tmp_path: Path) -> None:
         (["quickstrat"], "quickstart"),
         (["quickstart", "--also", "other"], "other"),
         (["quickstart", "--generation", "7"], "quickstart#7"),
-        (["quickstart", "-o", "/dev/full"], "expected a place that can be written"),
     ],
 )
 def test_wrong_input_is_exit_code_2(run: Run, arguments: list[str], message: str) -> None:
@@ -340,3 +343,32 @@ def test_binary_rows_are_not_written_to_a_terminal(
     code, _, err = run("report", "quickstart#1", "--format", "html")
     assert code == 2
     assert "Add -o quickstart-1.html" in err
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("sql", "options", "message"),
+    [
+        (
+            "SELECT a.range, list(b.range) FROM range(100000) a, range(10000) b GROUP BY 1",
+            ("--memory-mib", "100"),
+            "the query needs more than 100 MiB",
+        ),
+        (
+            "SELECT a.range FROM range(100000) a, range(10000) b",
+            ("--memory-mib", "100"),
+            "the result has more than 12 MiB",
+        ),
+        (
+            "SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE a.range * b.range = 7",
+            ("--timeout-s", "1"),
+            "the query took more than 1 seconds",
+        ),
+    ],
+)
+def test_a_query_has_limits_of_memory_and_time(
+    run: Run, sql: str, options: tuple[str, ...], message: str
+) -> None:
+    code, out, err = run("query", "quickstart", "--sql", sql, *options)
+    assert (code, out) == (2, "")
+    assert message in err and options[0] in err

@@ -3,6 +3,8 @@
 import pytest
 
 from orchestrator.report.usage import usage_lines
+from tests.building.trials import build_trial
+from workloads.protocol import MODEL_KIND, MODULE_KIND
 
 
 @pytest.mark.parametrize(
@@ -15,13 +17,30 @@ from orchestrator.report.usage import usage_lines
         ("jax/cudnn+bf16", ['"jax"', "mixed_bfloat16", "use_cudnn=True", "jit_compile=True"]),
         ("torch/portable+tf32", ['"torch"', "matmul_precision", "use_cudnn=False"]),
         ("torch/fused", ['"torch"', 'rnnsweep.convert(model, "torch/fused")']),
-        ("torch/auto+compile", ["torch.compile(module)"]),
-        ("torch/auto+bf16+compile", ["torch.compile(module)", "torch.bfloat16"]),
         ("fast/own", []),
     ],
 )
 def test_there_is_a_line_for_each_choice(implementation: str, parts: list[str]) -> None:
-    lines = usage_lines(implementation)
+    lines = usage_lines(implementation, [build_trial(0)])
     assert len(lines) == len(parts)
     for line, part in zip(lines, parts, strict=True):
         assert part in line
+
+
+@pytest.mark.parametrize(
+    ("implementation", "parts"),
+    [
+        ("torch/auto", ["module(inputs)"]),
+        ("torch/auto+compile", ["torch.compile(module)"]),
+        ("torch/auto+bf16", ["torch.bfloat16"]),
+        ("torch/auto+bf16+compile", ["torch.compile(module)", "torch.bfloat16"]),
+        ("torch/auto+tf32", ["matmul_precision"]),
+    ],
+)
+def test_a_module_has_lines_without_keras(implementation: str, parts: list[str]) -> None:
+    trial = build_trial(0, environment={MODEL_KIND: MODULE_KIND})
+    lines = usage_lines(implementation, [trial])
+    assert len(lines) == len(parts)
+    for line, part in zip(lines, parts, strict=True):
+        assert part in line
+        assert "keras" not in line

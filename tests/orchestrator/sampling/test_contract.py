@@ -137,7 +137,9 @@ def test_a_small_space_is_used_up_to_its_last_config(case: Sampled) -> None:
     search = case.searched(space=space, configs=None if case.name == "grid" else 6)
     suggester = Suggester(search, 0)
     configs = suggest(suggester, range(6))
-    assert {canonical(one) for one in configs} == {canonical(one) for one in search.grid()}
+    assert {canonical(config) for config in configs} == {
+        canonical(config) for config in search.grid()
+    }
     assert suggester.suggest(6) is None
 
 

@@ -114,7 +114,7 @@ def test_a_cpu_arm_takes_turns_with_several_gpus_at_work_at_once() -> None:
     seen = list(at_work_until_done(build_dispatcher(laid), lambda: 1.0))
     on_gpus = [len(at_work) for at_work in seen if at_work[0].device == "gpu"]
     assert on_gpus.count(4) > 0.7 * len(on_gpus), "all GPUs are at work"
-    turns = sum(one[0].device != other[0].device for one, other in pairwise(seen))
+    turns = sum(earlier[0].device != later[0].device for earlier, later in pairwise(seen))
     assert 2 <= turns <= 6, "few turns: each begins with cold trainers"
     assert max(assignment.trial.block for assignment in seen[0]) <= 3, "there are four slots"
 
@@ -122,7 +122,7 @@ def test_a_cpu_arm_takes_turns_with_several_gpus_at_work_at_once() -> None:
 def idle_with_work(laid: Plan, dispatcher: Dispatcher, at_work: Sequence[Assignment]) -> list[str]:
     """Nodes that run nothing, and that have an arm of which a trial is in nobody's hands."""
     ledger, busy = dispatcher.ledger, {assignment.lane.node.id for assignment in at_work}
-    has_place = {trial.key for one in dispatcher.handed_out for trial in one.trials}
+    has_place = {trial.key for assignment in dispatcher.handed_out for trial in assignment.trials}
     for queue in dispatcher.lanes.queues.values():
         if queue.lane.node.id in busy:
             has_place |= {trial.key for trial in queue.waiting}
@@ -274,7 +274,7 @@ def end_with_block(
     metrics = {"val_accuracy": ended.metrics.get("val_accuracy", 1.0)}
     outcome = replace(ended.outcome, epochs=(EpochRecord(0, 1.0, None, metrics),))
     if dispatcher.take_epoch(ended.trial, 0, metrics):
-        for other in [one for one in out if one.trial.block == ended.block]:
+        for other in [assignment for assignment in out if assignment.trial.block == ended.block]:
             if rng.random() < 0.6:  # it has not begun
                 out.remove(other)
                 dispatcher.give_back(other, charged=False)
@@ -290,7 +290,7 @@ def without(laid: Plan, absent: str) -> tuple[LaneGroup, ...]:
     """Return the lanes of a plan while some nodes are absent."""
     possible = []
     for planned in laid.possible:
-        nodes = tuple(one for one in planned.hardware.nodes if one.id not in absent)
+        nodes = tuple(node for node in planned.hardware.nodes if node.id not in absent)
         possible.append(replace(planned, hardware=replace(planned.hardware, nodes=nodes)))
     return make_lanes(replace(laid, possible=tuple(possible)))
 
@@ -332,7 +332,9 @@ def run_some(
             ended = end_with_block(dispatcher, ended, out, rng)
         history += [replace(ended, trial=trial) for trial in assignment.trials]
         dispatcher.finish(assignment, *(ended.outcome for _ in assignment.trials))
-        assert not {one.trial.block for one in out} & (dispatcher.ledger.pruned - dispatcher.ending)
+        assert not {assignment.trial.block for assignment in out} & (
+            dispatcher.ledger.pruned - dispatcher.ending
+        )
     records = [
         journal.TrialFinished(event)
         if isinstance(event, FinishedTrial)

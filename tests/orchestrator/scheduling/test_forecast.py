@@ -112,10 +112,10 @@ def test_a_start_takes_longer_than_its_trials() -> None:
 def test_known_configs_are_predicted_by_their_sizes() -> None:
     ahead = forecast_after(20, sampler=None, space=None, configs=CONFIGS, each_config=True)
     assert (ahead.done, ahead.remaining, len(ahead.expected)) == (40, 20, 20 * 6)
-    hidden = [one for one in ahead.expected if one.target == "trial_s"]
+    hidden = [expectation for expectation in ahead.expected if expectation.target == "trial_s"]
     assert ahead.model_error is not None and ahead.model_error < 0.05
     assert ahead.seconds is not None
-    truth = sum(seconds_of(one.config, one.arm) for one in hidden)
+    truth = sum(seconds_of(expectation.config, expectation.arm) for expectation in hidden)
     assert ahead.seconds.value == pytest.approx(truth, rel=0.1)
     assert "off by " in describe_forecast(ahead)
 
@@ -161,7 +161,9 @@ def test_more_nodes_take_less_time_and_cost_their_idle_time() -> None:
     there = three.forecast
     assert now.seconds and there.seconds and there.usd
     assert (same.forecast, three.nodes) == (now, {"CPU A, 2 CPUs": 3})
-    trials_s, shared_s = (one.value - a.overhead_s for a in (now, there) if (one := a.seconds))
+    trials_s, shared_s = (
+        seconds.value - ahead.overhead_s for ahead in (now, there) if (seconds := ahead.seconds)
+    )
     assert trials_s / 3 < shared_s < trials_s / 2
     assert there.usd.value == pytest.approx(3 * there.seconds.value / 1000)
     assert 0.0 < there.idle["CPU A, 2 CPUs"] < 0.3
@@ -177,8 +179,15 @@ def test_more_nodes_take_less_time_and_cost_their_idle_time() -> None:
 def test_fast_nodes_wait_for_those_that_the_sampler_learns_from(
     search: dict[str, Any], least: float, most: float
 ) -> None:
-    nodes, one = [*HERE, build_node("fast", cpus=8, cpu_model="CPU B")], ["torch/portable"]
-    learned = {"objectives": {"val_accuracy": "maximize"}, "implementations": one, **search}
+    nodes, implementations = (
+        [*HERE, build_node("fast", cpus=8, cpu_model="CPU B")],
+        ["torch/portable"],
+    )
+    learned = {
+        "objectives": {"val_accuracy": "maximize"},
+        "implementations": implementations,
+        **search,
+    }
     _, (both,) = fleets_after(10, ("1 x CPU A*, 1 x CPU B*",), nodes, trainer="fresh", **learned)
     assert least <= both.forecast.waits["CPU B, 8 CPUs"] <= most
 
@@ -260,8 +269,8 @@ def test_a_fleet_is_numbers_of_classes_and_files(
         pytest.param("", "expected numbers of nodes", id="nothing"),
         pytest.param(
             "old.json",
-            "old.json: expected a file of .rnnsweep hardware --format json.; received .*version 4",
-            id="a file of another version",
+            "old.json: expected a listing of hardware of format 5, received format 1, from before",
+            id="a file of a former format",
         ),
         pytest.param(
             "absent.json", "absent.json: expected a file of .* No such file", id="no file"
@@ -277,14 +286,19 @@ def test_a_fleet_of_unknown_classes_or_files_is_refused(
 
 def test_a_node_is_known_again_from_its_trials() -> None:
     part = replace(T4, profile=replace(T4.profile, cpu_part="ARM 0x41 0xd40"))
-    for one in (HERE[0], T4, TWO, part):
-        same = Node.of_class(one.main_class, max(1, one.gpus))
-        facts = [(n.main_class, n.main_class.name, n.cpu_class, n.gpus) for n in (one, same)]
+    for hardware in (HERE[0], T4, TWO, part):
+        same = Node.of_class(hardware.main_class, max(1, hardware.gpus))
+        facts = [(n.main_class, n.main_class.name, n.cpu_class, n.gpus) for n in (hardware, same)]
         assert facts[0] == facts[1]
 
 
 def test_a_fleet_that_cannot_be_simulated_is_refused_with_what_to_do() -> None:
     with pytest.raises(Refusal, match=r"2 complete trials of each arm.* fewer of .* on CPU A, 2"):
         fleets_after(1, ("2 x CPU A*",))
+    with pytest.raises(Refusal, match=r"first: rnnsweep run SPEC --set search.configs=5, there or"):
+        fleets_after(1, ("2 x CPU A*",))
+    listed: dict[str, Any] = {"sampler": None, "space": None, "configs": CONFIGS}
+    with pytest.raises(Refusal, match=r"stop it after some trials: rnnsweep run SPEC, there or"):
+        fleets_after(1, ("2 x CPU A*",), **listed)
     with pytest.raises(Refusal, match="no arm can run here"):
         fleets_after(5, ("1 x CPU A*",), hardware=["gpu"])

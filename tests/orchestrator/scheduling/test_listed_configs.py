@@ -39,7 +39,7 @@ def plan_of(spec: SweepSpec) -> Plan:
 
 
 def work(spec: SweepSpec, history: Events, *, trials: int = 1_000) -> Events:
-    """One start of the sweep after those of `history`, killed after so many trials: what it did."""
+    """Start the sweep once more after `history`; return what it did until killed after so many."""
     laid = plan_of(spec).resumed_from(history)
     ledger, source = Ledger(resume.identify(spec, 1), laid), Suggester(spec.search, spec.seed)
     dispatcher = Dispatcher.begin(ledger, source, {}, make_lanes(laid))
@@ -74,11 +74,11 @@ def test_the_last_list_is_run_whole_and_once_whatever_lists_came_before(
     first = resume.identify(spec_of(lists[0], sampler), 1)
     assert not identity.differences(first), "its journal takes another list"
     laid = plan_of(last).resumed_from(history)
-    missing = laid.count_missing(one for one in history if isinstance(one, FinishedTrial))
+    missing = laid.count_missing(event for event in history if isinstance(event, FinishedTrial))
     new = work(last, history)
     everything = [*history, *new]
     trials = [event for event in everything if isinstance(event, FinishedTrial)]
-    units = {one.index: one.config["units"] for one in everything if isinstance(one, Block)}
+    units = {event.index: event.config["units"] for event in everything if isinstance(event, Block)}
     assert sum(isinstance(event, FinishedTrial) for event in new) == missing
     assert len({trial.key for trial in trials}) == len(trials)
     assert {trial.config["units"] for trial in trials} >= set(lists[-1])

@@ -1,6 +1,8 @@
 """Workers and nodes that are lost, nodes that come. No Ray: a double lists the nodes."""
 
+import threading
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -9,12 +11,14 @@ import pytest
 from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import FailureRecord, Outcome
 from orchestrator.hardware import Node
+from orchestrator.planning.plan import UnusableGpu
 from orchestrator.scheduling.lane_queue import Assignment
 from orchestrator.scheduling.recovery import RetryPolicy
 from tests.building.hardware import build_node
 from tests.building.sessions import SampleSession
 from tests.building.specs import USER_WORKLOAD, build_spec_text
 from tests.building.trials import build_outcome
+from tests.commands import wait_for
 
 SIX = {
     **USER_WORKLOAD,
@@ -164,7 +168,9 @@ def test_a_trial_that_is_given_up_costs_all_of_its_attempts(tmp_path: Path) -> N
     sample = SampleSession(tmp_path, build_spec_text(PRICED), (A,))
     first = sample.assign()
     lose_attempt(sample, first)
-    second = next(one for one in sample.assignments() if one.trial == first.trial)
+    second = next(
+        assignment for assignment in sample.assignments() if assignment.trial == first.trial
+    )
     lose_attempt(sample, second)
     assert "in each of 2 attempts" in lost_message(sample)
     assert usd(sample) == pytest.approx(0.02)
@@ -180,7 +186,9 @@ def test_a_trial_that_ends_well_costs_its_lost_attempts_too(
     lose_attempt(sample, running)
     if is_killed:
         sample = sample.killed(build_spec_text(PRICED))
-    second = next(one for one in sample.assignments() if one.trial == running.trial)
+    second = next(
+        assignment for assignment in sample.assignments() if assignment.trial == running.trial
+    )
     sample.session.finish(second, Outcome("complete", 200.0, 205.0))
     assert usd(sample) == pytest.approx(0.015)
     assert sample.state().lost_s == {}, "paid once"
@@ -192,7 +200,9 @@ def test_a_lost_round_is_paid_for_once(tmp_path: Path) -> None:
     lose_attempt(sample, sample.assign())
     second = sample.assign()
     sample.session.finish(second, *(Outcome("complete", 200.0, 205.0) for _ in second.trials))
-    assert [one.metrics["cost_usd"] for one in sample.recorded] == [pytest.approx(0.0075)] * 2
+    assert [finished.metrics["cost_usd"] for finished in sample.recorded] == [
+        pytest.approx(0.0075)
+    ] * 2
 
 
 def test_nodes_that_join_are_used_or_reported(tmp_path: Path) -> None:
@@ -212,6 +222,136 @@ def test_nodes_that_join_are_used_or_reported(tmp_path: Path) -> None:
     ]
     shown = zip(sample.warnings, expected, strict=True)
     assert all(text.startswith(start) for text, start in shown)
+
+
+T4 = build_node("t4", cpus=4, gpus=1)
+GPU_ARMS = {"implementations": ["tensorflow/portable", "torch/fused"], "hardware": ["gpu"]}
+
+
+@pytest.fixture
+def gpu_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SampleSession:
+    monkeypatch.setattr("workloads.eligibility.is_installed", lambda _: True)
+    return SampleSession(tmp_path, build_spec_text(**GPU_ARMS), (T4,))
+
+
+def late_node(name: str) -> Node:
+    return build_node(name, cpus=4, gpus=1)
+
+
+def arms_by_node(assignments: list[Assignment]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for assignment in assignments:
+        found.setdefault(assignment.lane.node.id, set()).add(assignment.trial.arm.implementation)
+    return found
+
+
+def answer_after(event: threading.Event) -> Callable[[], list[UnusableGpu]]:
+    """Return an answer that everything can be used, which comes after an event."""
+
+    def answer() -> list[UnusableGpu]:
+        event.wait(60)
+        return []
+
+    return answer
+
+
+def settle_answers(sample: SampleSession) -> None:
+    """Settle until every node that has joined has answered."""
+
+    def has_settled() -> bool:
+        sample.recovery.settle()
+        return not sample.recovery.nodes.is_asking
+
+    wait_for(has_settled)
+
+
+def test_a_node_that_joins_is_asked_once_before_its_first_trial_on_a_gpu(
+    gpu_sample: SampleSession,
+) -> None:
+    sample, may_answer = gpu_sample, threading.Event()
+    first = sample.assignments()
+    sample.gpu_answers["late"] = answer_after(may_answer)
+    late = late_node("late")
+    for _ in range(3):
+        settle(sample, T4, late)
+        assert sample.assignments() == [], "it has not answered yet"
+    may_answer.set()
+    settle_answers(sample)
+    for _ in range(3):
+        settle(sample, T4, late)
+    assert arms_by_node(sample.assignments()).keys() == {"late"}
+    asked = [(question.node_id, question.backend) for question in sample.gpu_questions]
+    assert sorted(asked) == [("late", "tensorflow"), ("late", "torch")]
+    for assignment in first:
+        end(sample, assignment)
+    assert sample.warnings == ["node late has joined"]
+
+
+def test_a_node_that_joins_runs_only_what_can_use_its_gpu(gpu_sample: SampleSession) -> None:
+    sample = gpu_sample
+    held = sample.assignments()
+    blind = [UnusableGpu("late", "torch", "it sees none")]
+    sample.gpu_answers["late"] = lambda: blind
+    settle(sample, T4, late_node("late"))
+    settle_answers(sample)
+    ran = Counter[str]()
+    while assignments := sample.assignments():
+        for assignment in assignments:
+            assert assignment.lane.node.id == "late"
+            ran[assignment.trial.arm.implementation] += 1
+            end(sample, assignment)
+    assert ran.keys() == {"tensorflow/portable"}
+    # Another change of the nodes makes the lanes anew, and the answer still holds.
+    sample.gpu_answers["blind"] = lambda: [
+        UnusableGpu("blind", name, "no driver") for name in ("torch", "tensorflow")
+    ]
+    settle(sample, T4, late_node("late"), late_node("blind"))
+    settle_answers(sample)
+    for assignment in held:
+        end(sample, assignment)
+    while assignments := sample.assignments():
+        for assignment in assignments:
+            node, arm = assignment.lane.node.id, assignment.trial.arm.implementation
+            assert node == "t4" or (node, arm) == ("late", "tensorflow/portable")
+            end(sample, assignment)
+    assert sample.dispatcher.done
+    assert sample.warnings == [
+        "node late has joined; torch cannot use its GPUs: it sees none",
+        "node blind has joined and is not used: torch, tensorflow cannot use its GPUs: no driver",
+    ]
+
+
+def test_a_node_that_cannot_be_asked_is_used_and_one_that_leaves_is_not(
+    gpu_sample: SampleSession,
+) -> None:
+    sample, may_answer = gpu_sample, threading.Event()
+    sample.assignments()
+
+    def fail() -> list[UnusableGpu]:
+        raise RuntimeError("the worker has died")
+
+    sample.gpu_answers |= {"odd": fail, "brief": answer_after(may_answer)}
+    settle(sample, T4, late_node("odd"), late_node("brief"))
+    settle(sample, T4, late_node("odd"))
+    assert not sample.recovery.nodes.is_asking or sample.assignments() == []
+    settle_answers(sample)
+    may_answer.set()
+    assert arms_by_node(sample.assignments()).keys() == {"odd"}
+
+
+def test_the_wait_for_hardware_does_not_end_while_a_node_is_asked(
+    gpu_sample: SampleSession,
+) -> None:
+    sample, may_answer = gpu_sample, threading.Event()
+    for assignment in sample.assignments():
+        sample.dispatcher.give_back(assignment, charged=False)
+    sample.gpu_answers["late"] = answer_after(may_answer)
+    settle(sample, late_node("late"))
+    for sample.now_s in (50.0, 200.0):
+        settle(sample, late_node("late"))
+    may_answer.set()
+    settle_answers(sample)
+    assert arms_by_node(sample.assignments()).keys() == {"late"}
 
 
 def test_an_autoscaler_is_asked_for_hardware_that_has_gone(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """A start of a sweep through its phases, with doubles of Ray and of the store."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
@@ -11,10 +11,11 @@ from unittest import mock
 import pytest
 
 from orchestrator.cluster.membership import NodeRequest
+from orchestrator.cluster.other_work import StillBusy
 from orchestrator.core.stop_signal import Stopped, StopSignal
-from orchestrator.core.trial import FinishedTrial
-from orchestrator.hardware import classify
-from orchestrator.planning.plan import Plan, make_plan
+from orchestrator.core.trial import FailureRecord, FinishedTrial
+from orchestrator.hardware import Node, OtherWork, classify
+from orchestrator.planning.plan import Plan, UnusableGpu, make_plan
 from orchestrator.scheduling.recovery import Recovery
 from orchestrator.scheduling.remaining import make_opening
 from orchestrator.scheduling.runnable import NothingToRun, expect_runnable
@@ -30,8 +31,10 @@ from tests.building.hardware import build_node
 from tests.building.records import build_paired_record, build_record
 from tests.building.specs import USER_WORKLOAD, build_spec
 from tests.building.trials import build_failed_outcome, build_outcome, change_trial
+from workloads.failures import DataError
 
 BASE = {**USER_WORKLOAD, "name": "sweep", "implementations": ["python/a", "python/b"]}
+BUILT_IN = {"name": "sweep", "implementations": ["tensorflow/portable", "tensorflow/auto"]}
 BOTH = build_spec(BASE, hardware=["cpu", "gpu"])
 HERE = build_node("a")
 MODULE = "orchestrator.scheduling.sweep"
@@ -53,6 +56,7 @@ class Declined(Exception):
 
 class Store:
     trouble: Exception | None = None
+    waiting, lease_age_s = 0, None
     refused = {"key": "too long"}  # noqa: RUF012
 
     def __init__(self, stored_sweep: Manifest | None = None) -> None:
@@ -98,11 +102,18 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
         confirm: Callable[[Plan, int], None] = lambda plan, missing: None,
         view: Callable[[Plan], Watcher] = Watcher,
         trials: Callable[..., None] | None = None,
+        looks: Sequence[float] = (0.0,),
+        nodes: Sequence[Node] = (HERE,),
         **options: Any,
     ) -> RunResult:
+        """Start a sweep; `looks` are what others take of the CPUs at each look, in percent."""
+        seen = iter([OtherWork(look, 0.0, {"clang": look}) for look in looks])
+        monkeypatch.setattr(f"{MODULE}.Look", lambda: mock.Mock(result=lambda: next(seen)))
+        monkeypatch.setattr(f"{MODULE}.observe_other_work", lambda: next(seen))
+        monkeypatch.setattr(f"{MODULE}.observe_nodes", lambda nodes: {"a": next(seen)})
         monkeypatch.setattr(f"{MODULE}.Recorder", lambda *_: contextlib.nullcontext(store))
         monkeypatch.setattr("orchestrator.cluster.connection.this_machine", lambda: (HERE,))
-        joined = contextlib.nullcontext((HERE,))
+        joined = contextlib.nullcontext(nodes)
         monkeypatch.setattr("orchestrator.cluster.connection.connect", lambda *_, **__: joined)
         monkeypatch.setattr("orchestrator.scheduling.tune_loop.run_trials", trials)
         stop = StopSignal(lambda: None)
@@ -142,12 +153,96 @@ def test_a_start_names_its_phases(run: Run, caplog: pytest.LogCaptureFixture) ->
     assert [text for text in caplog.messages if text[0].isupper()] == PHASES
 
 
+def test_a_busy_machine_is_told_of_before_anything_runs(
+    run: Run,
+) -> None:
+    views: list[Watcher] = []
+
+    def view(plan: Plan) -> Watcher:
+        views.append(Watcher(plan))
+        return views[-1]
+
+    for load in (74.0, 3.0):
+        told = list[str]()
+        run(
+            build_spec(BASE),
+            Store(),
+            trials=finish(6),
+            view=view,
+            looks=[load],
+            fresh=True,
+            phase=told.append,
+        )
+        busy = [text for text in told if "74 %" in text]
+        assert [told.index(text) < told.index("Starting Ray") for text in busy] == (
+            [True] if load > 15 else []
+        )
+    assert [view.busy is not None for view in views] == [True, False]
+
+
+def test_a_start_waits_for_a_quiet_machine_or_gives_up_before_anything_runs(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orchestrator.cluster.other_work._BETWEEN_LOOKS_S", 0.0)
+    waited = list[str]()
+    options: dict[str, Any] = {"trials": finish(6), "waiting": waited.append}
+    run(build_spec(BASE), Store(), looks=[74.0, 60.0, 2.0, 2.0], wait_quiet_s=600.0, **options)
+    assert len(waited) == 1 and "60 %" in waited[0]
+    store = Store()
+    with pytest.raises(StillBusy, match="clang 80 %"):
+        run(build_spec(BASE), store, fresh=True, looks=[74.0, 80.0], wait_quiet_s=0.0, **options)
+    assert not store.finished
+
+
 def test_a_stopped_sweep_keeps_what_has_ended(run: Run) -> None:
     store, stopped = Store(), Stopped("the head is gone")
     result = run(build_spec(BASE), store, trials=finish(2, stopped))
     assert (result.stopped, result.record.state) == (stopped, "stopped")
     assert result.refused == store.refused
     assert len(store.finished) == 2
+
+
+@pytest.mark.parametrize(
+    ("before", "changes", "stops"),
+    [
+        pytest.param([], {}, True, id="no trial had them"),
+        pytest.param(["complete"], {}, False, id="a trial had them"),
+        pytest.param([], {"limits": {"failures": None}}, False, id="failures are not limited"),
+        pytest.param([], BASE, False, id="a function has data of its own"),
+    ],
+)
+def test_a_sweep_without_its_data_is_stopped_by_the_first_trial(
+    run: Run, before: list[str], changes: Any, *, stops: bool
+) -> None:
+    outcomes = [build_outcome(status=status) for status in before]
+    missing = build_outcome(status="failed", failure=FailureRecord("data", "no such file"))
+
+    def run_trials(recovery: Recovery, folder: Path, path: Any, check: Callable[[], None]) -> None:
+        for outcome in (*outcomes, missing):
+            assignment = recovery.session.assign()
+            assert assignment is not None
+            recovery.session.finish(assignment, outcome)
+        check()
+
+    spec = build_spec(**{**BUILT_IN, **changes})
+    stopped = run(spec, Store(), trials=run_trials).stopped
+    assert (stopped is not None and "no such file" in stopped.reason) == stops
+
+
+def test_missing_data_are_refused_where_a_trial_would_need_them(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store()
+    run(build_spec(**BUILT_IN), store, trials=finish(6))
+
+    def fail(*_: Any) -> None:
+        raise DataError("no such file")
+
+    monkeypatch.setattr("workloads.tasks.training_settings.expect_available", fail)
+    run(build_spec(**BUILT_IN), store)  # nothing is missing
+    with pytest.raises(NothingToRun, match="no such file"):
+        run(build_spec(**BUILT_IN, repeats=9), store)
+    run(build_spec(**BUILT_IN, repeats=9), store, trials=finish(0), address="auto")
 
 
 def test_the_store_of_a_stopped_sweep_is_waited_for_less_than_of_a_complete_one(run: Run) -> None:
@@ -231,8 +326,8 @@ def test_a_sweep_whose_folder_is_lost_goes_on_in_the_generation_of_the_store(
 
 def test_a_model_that_the_store_does_not_take_is_warned_of(run: Run, tmp_path: Path) -> None:
     trials = [
-        change_trial(one, key=key)
-        for key, one in zip("ab", build_paired_record(1).trials, strict=True)
+        change_trial(trial, key=key)
+        for key, trial in zip("ab", build_paired_record(1).trials, strict=True)
     ]
     store, calls = Store(), mock.Mock()
     store.read.return_value = build_record(trials)
@@ -296,6 +391,28 @@ def test_which_arms_a_sweep_has_changes_only_with_a_start_that_begins(run: Run) 
     assert all(set(opening.arms) == set(laid.arms) for opening in store.openings)
 
 
+@pytest.mark.parametrize("everywhere", [False, True])
+def test_what_a_framework_cannot_use_is_told_once_when_the_trials_begin(
+    run: Run, monkeypatch: pytest.MonkeyPatch, *, everywhere: bool
+) -> None:
+    nodes = [build_node(name, cpus=4, gpus=1) for name in ("seen", "blind")]
+    blind = [UnusableGpu(node.id, "tensorflow", "it sees none") for node in nodes]
+    monkeypatch.setattr(f"{MODULE}.ask_nodes", lambda *_, **__: blind if everywhere else blind[1:])
+    told = list[str]()
+    spec = build_spec(**BUILT_IN, hardware=["cpu", "gpu"])
+    with pytest.raises(Declined):
+        run(
+            spec,
+            Store(),
+            nodes=nodes,
+            view=lambda plan: contextlib.nullcontext(mock.Mock(warn=told.append)),
+            trials=finish(0, Declined()),
+            address="head:6379",
+        )
+    (line,) = [text for text in told if "it sees none" in text]
+    assert line.startswith("node blind: tensorflow cannot use its GPUs") is not everywhere
+
+
 @pytest.mark.parametrize("declines", [True, False])
 def test_a_sweep_that_waits_is_confirmed_once_and_before_it_asks_for_nodes(
     run: Run, monkeypatch: pytest.MonkeyPatch, declines: bool
@@ -338,6 +455,8 @@ def test_a_sweep_that_waits_is_confirmed_once_and_before_it_asks_for_nodes(
     asked, requests, plan, *warnings = events
     assert (asked, requests) == ("confirm", [({"CPU": 1.0, "GPU": 1.0}, {"zone": "eu"})])
     assert (len(plan.arms), len(plan.impossible)) == (2, 2)
-    assert ["none came within 900 s" in text for text in warnings] == [True, True]
+    (warning,) = warnings  # both arms have one reason
+    assert "none came within 900 s" in warning
+    assert all(str(late.arm) in warning for late in plan.impossible)
     _, begun = store.openings
     assert (begun.running, begun.impossible) == (plan.arms, plan.impossible)

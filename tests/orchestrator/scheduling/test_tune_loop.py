@@ -32,6 +32,19 @@ def search_of(sample: SampleSession) -> BlockSearch:
     return BlockSearch(sample.recovery, ("/path",), lambda: None)
 
 
+class PendingTrial(SimpleNamespace):
+    """Tune's controller, with one trial whose worker has not started."""
+
+    def __init__(self, search: BlockSearch, *, has_place: bool) -> None:
+        self.trial = SimpleNamespace(trial_id="a", status="PENDING")
+        super().__init__(
+            get_live_trials=lambda: [self.trial],
+            stop_trial=lambda stopped: search.on_trial_complete(stopped.trial_id),
+            _trial_to_actor=SimpleNamespace(get=lambda _: "actor"),
+            _actor_manager=SimpleNamespace(is_actor_started=lambda _: has_place),
+        )
+
+
 def job_of(search: BlockSearch, trial_id: str = "a") -> Job:
     handed = search.suggest(trial_id)
     assert isinstance(handed, dict)
@@ -64,7 +77,7 @@ def test_an_actor_has_one_tune_trial_for_all_that_its_lane_runs(
     ]
     assert steps == ["CONTINUE", "CONTINUE", "STOP"]
     handed += [call.args[0] for call in actor.reset_config.remote.call_args_list]
-    assert len({one["job"] for one in handed}) == len(sample.recorded) == 3
+    assert len({answer["job"] for answer in handed}) == len(sample.recorded) == 3
     search.on_trial_complete("a", result(COMPLETE))
     assert search.suggest("b") == BlockSearch.FINISHED
 
@@ -120,10 +133,9 @@ def test_an_attempt_is_charged_from_when_it_has_left_tunes_queue(
     now_s = 1000.0
     monkeypatch.setattr(tune_loop, "time", mock.Mock(wraps=time, time=lambda: now_s))
     search.suggest("a")
-    pending = SimpleNamespace(trial_id="a", status="PENDING")
-    controller = SimpleNamespace(get_live_trials=lambda: [pending])
+    controller = PendingTrial(search, has_place=False)
     now_s += 3600.0
-    assert tune_loop._Scheduler(search).choose_trial_to_run(controller) is pending
+    assert tune_loop._Scheduler(search).choose_trial_to_run(controller) is controller.trial
     now_s += 10.0
     search.on_trial_complete("a", error=True)
     search.recovery.settle()
@@ -160,7 +172,7 @@ def test_an_error_of_ours_is_not_tunes_to_handle(
 def run(sample: SampleSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fit: Any) -> None:
     monkeypatch.setenv("TUNE_MAX_PENDING_TRIALS_PG", "1")  # it is set, for the process
     tuner = lambda search, folder: SimpleNamespace(fit=lambda: fit(search))  # noqa: E731
-    monkeypatch.setattr(tune_loop, "_tuner", tuner)
+    monkeypatch.setattr(tune_loop, "_make_tuner", tuner)
     run_trials(sample.recovery, folder=tmp_path, python_path=(), check=lambda: None)
 
 
@@ -230,3 +242,31 @@ def test_what_waits_for_a_node_without_a_lane_is_recalled(
     controller = SimpleNamespace(get_live_trials=lambda: trials, stop_trial=stop)
     assert tune_loop._Scheduler(search).choose_trial_to_run(controller) is None
     assert (stopped, sample.dispatcher.out) == (trials[1:], 0)
+
+
+def test_a_worker_that_does_not_start_ends_a_sweep_without_another_lane(
+    sample: SampleSession, search: BlockSearch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_of(search)
+    scheduler = tune_loop._Scheduler(search)
+    waits, starts = (PendingTrial(search, has_place=place) for place in (False, True))
+    monkeypatch.setattr(tune_loop, "_LONGEST_START_S", -1.0)
+    assert scheduler.choose_trial_to_run(waits) is not None, "another sweep may have its CPUs"
+    with pytest.raises(Stopped, match="no worker of Ray has started on"):
+        scheduler.choose_trial_to_run(starts)
+    sample.recovery.is_shared = False  # nobody else can have them
+    with pytest.raises(Stopped):
+        scheduler.choose_trial_to_run(waits)
+
+
+def test_a_worker_that_does_not_start_counts_as_lost_where_another_lane_works(
+    sample: SampleSession, search: BlockSearch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_of(search)
+    lanes = sample.dispatcher.lanes
+    monkeypatch.setattr(lanes, "queues", {**lanes.queues, "b": mock.Mock()})
+    monkeypatch.setattr(tune_loop, "_LONGEST_START_S", -1.0)
+    starts = PendingTrial(search, has_place=True)
+    assert tune_loop._Scheduler(search).choose_trial_to_run(starts) is None
+    assert not search.out
+    assert [lost.assignment.lane.node.id for lost in sample.recovery._unexplained] == ["a"]

@@ -10,17 +10,15 @@ from orchestrator.spec.sections import BlocksSpec, DisturbedSpec, MeasureSpec
 from tests.orchestrator.spec.example_specs import QUICK_SPEC, VALIDATOR
 from workloads.registry import BUILT_IN
 
-SWEEPS = sorted((Path(__file__).parents[3] / "sweeps").glob("*.yaml"))
+SWEEPS = sorted((Path(__file__).parents[3] / "sweeps").rglob("*.yaml"))
 
 
-def test_the_file_is_up_to_date_and_describes_every_key() -> None:
-    renew = "renew it: python -m orchestrator.spec.json_schema > orchestrator/spec/spec.schema.json"
-    assert json_schema.SCHEMA_FILE.read_text() == json_schema.spec_schema_text(), renew
+def test_the_schema_describes_every_key() -> None:
     schema = json_schema.spec_schema()
     VALIDATOR.check_schema(schema)
     sections: list[Any] = [schema, *schema["$defs"].values()]
-    sections += [form for one in sections for form in one.get("anyOf", ())]
-    keys = [item for one in sections for item in one.get("properties", {}).items()]
+    sections += [form for section in sections for form in section.get("anyOf", ())]
+    keys = [item for section in sections for item in section.get("properties", {}).items()]
     assert len(keys) > 150
     assert not [name for name, key in keys if key and "description" not in key]
     for section in (MeasureSpec, BlocksSpec, DisturbedSpec):

@@ -156,7 +156,7 @@ def test_arms_have_one_spelling() -> None:
     text = edit_spec(QUICK_SPEC, replaced, added=f"baseline: {arm} on NVIDIA H200")
     spec = read_spec(text, f"search.objectives={json.dumps(objectives)}")
     assert spec.arms.implementations[1] == spelt
-    assert [one.over for one in spec.search.objectives.values()] == list(overs.values())
+    assert [objective.over for objective in spec.search.objectives.values()] == list(overs.values())
     assert spec.baseline == f"{spelt} on NVIDIA H200"
 
 

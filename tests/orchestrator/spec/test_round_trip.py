@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from orchestrator.spec import SweepSpec, checks, load_spec, parse_spec, yaml_locations
 from tests.profiles import draws
 
-SWEEPS = sorted((Path(__file__).parents[3] / "sweeps").glob("*.yaml"))
+SWEEPS = sorted((Path(__file__).parents[3] / "sweeps").rglob("*.yaml"))
 
 
 def dumps(spec: SweepSpec) -> Iterator[dict[str, Any]]:

@@ -60,19 +60,19 @@ def search(space: dict[str, Any]) -> Search:
 def test_a_grid_holds_every_config_once_and_honours_conditions(space: dict[str, Any]) -> None:
     made = search(space)
     grid = made.grid()
-    assert len(grid) == made.size() == made.count() == len({json.dumps(one) for one in grid})
+    assert len(grid) == made.size() == made.count() == len({json.dumps(config) for config in grid})
     for config in grid:
         assert list(config) == [name for name in space if name in config]
-        for name, one in made.space.items():
-            assert (name in config) is is_met(one.when, config)
-            assert name not in config or one.contains(config[name])
-    for name, one in made.space.items():
+        for name, parameter in made.space.items():
+            assert (name in config) is is_met(parameter.when, config)
+            assert name not in config or parameter.contains(config[name])
+    for name, parameter in made.space.items():
         on, seen = activation(made.space, name), [c[name] for c in grid if name in c]
         assert (on is None) is (not seen)
         if on is not None:
-            grid_values = one.grid_values() or ()
+            grid_values = parameter.grid_values() or ()
             assert all(any(same(value, other) for other in seen) for value in grid_values)
-            assert example(made.space, {**on, name: one.probes[-1]}) in grid
+            assert example(made.space, {**on, name: parameter.probes[-1]}) in grid
 
 
 def test_huge_spaces_are_counted_and_infinite_ones_have_no_grid() -> None:

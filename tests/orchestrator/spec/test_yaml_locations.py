@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import pytest
 
+from orchestrator.core.caller import called_by_command
 from orchestrator.spec import Problem, SpecError, load_spec, yaml_locations
 from orchestrator.spec.errors import key_text, shown_value
 from tests.orchestrator.spec.example_specs import QUICK_SPEC, edit_spec, problems_of, read_spec
@@ -356,7 +357,8 @@ WRONG_OVERRIDES = [
 
 @pytest.mark.parametrize("case", WRONG_OVERRIDES, ids=lambda case: case.name)
 def test_a_wrong_override_is_reported_as_it_was_typed(case: WrongOverride) -> None:
-    [problem] = problems_of(QUICK_SPEC, case.override)
+    with called_by_command():
+        [problem] = problems_of(QUICK_SPEC, case.override)
     typed = case.override if case.override.isprintable() else ascii(case.override)
     assert (problem.place, problem.key) == (f"--set {typed}", case.key)
     assert case.expected in problem.expected

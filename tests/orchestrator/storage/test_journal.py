@@ -3,12 +3,15 @@
 import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from orchestrator.core.formats import WrittenBy
 from orchestrator.core.trial import Block
 from orchestrator.storage import journal
 from orchestrator.storage.home import SweepFolder
@@ -181,31 +184,105 @@ def test_damage_in_the_middle_is_reported_with_its_line(
 @pytest.mark.parametrize(
     ("change", "received"),
     [
-        pytest.param({"journal_version": 99}, "version 99", id="a later version"),
+        pytest.param({"journal_version": 99}, "format 99", id="a later format"),
         pytest.param(
             {"a_new_field": 1, "journal_version": 5},
-            "version 5",
+            "format 5",
             id="another version with an unknown field",
         ),
         pytest.param(
             {"a_new_field": 1, "journal_version": None},
-            "no version",
+            "no format number",
             id="no version and an unknown field",
         ),
     ],
 )
-def test_a_journal_of_another_version_is_refused(
+def test_a_journal_of_a_format_that_is_not_read_is_refused(
     tmp_path: Path, change: dict[str, int | None], received: str
 ) -> None:
     first, *rest = write(tmp_path).splitlines(keepends=True)
     changed = {key: value for key, value in (json.loads(first) | change).items() if value}
     path = tmp_path / journal.JOURNAL_FILE
     path.write_bytes(json.dumps(changed).encode() + b"\n" + b"".join(rest))
-    expected = f"{path}, line 1: expected a journal of version {journal.JOURNAL_VERSION}, received"
+    expected = f"{path}, line 1: expected a journal of format {journal.FORMAT.number}, received"
     for opened in (journal.read, journal.Journal):
         with pytest.raises(journal.JournalError) as caught:
             opened(tmp_path)
-        assert str(caught.value).startswith(f"{expected} {received}:")
+        assert str(caught.value).startswith(f"{expected} {received}")
+
+
+def raise_number(monkeypatch: pytest.MonkeyPatch) -> int:
+    """Make the present format a former one: the next one has other hosts. Return its number."""
+
+    def next_line(line: dict[str, Any]) -> dict[str, Any]:
+        return line | {"host": f"{line['host']}.lab"} if "host" in line else line
+
+    former = journal.FORMAT
+    raised = replace(former, number=former.number + 1, migrations={former.number: next_line})
+    monkeypatch.setattr(journal, "FORMAT", raised)
+    return former.number
+
+
+def test_a_journal_of_a_former_format_is_read_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = write(tmp_path)
+    raise_number(monkeypatch)
+    state, path = journal.read(tmp_path), tmp_path / journal.JOURNAL_FILE
+    assert state is not None
+    assert [session.host for session in state.sessions] == ["host.lab"]
+    assert len(state.finished) == 3
+    assert (path.read_bytes(), [*tmp_path.glob("journal-*")]) == (content, [])
+
+
+def test_the_writer_replaces_a_journal_of_a_former_format_and_keeps_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, disk: Disk
+) -> None:
+    content = write(tmp_path / "1")
+    number = raise_number(monkeypatch)
+    read = journal.read(tmp_path / "1")
+    with journal.Journal(tmp_path / "1") as opened:
+        assert opened.state == read
+        opened.append(journal.BlockSuggested(7, {"units": 7}, 3.0))
+        left = disk.after_power_cut(tmp_path / "1")
+    for folder in (tmp_path / "1", left):
+        (kept,) = folder.glob(f"journal-format-{number}-*.jsonl")
+        assert kept.read_bytes() == content
+        first = json.loads((folder / journal.JOURNAL_FILE).read_bytes().partition(b"\n")[0])
+        assert first["journal_version"] == number + 1
+        state = journal.read(folder)
+        assert state is not None and 7 in state.blocks
+        assert [session.host for session in state.sessions] == ["host.lab"]
+    with journal.Journal(tmp_path / "1"):
+        assert len([*(tmp_path / "1").glob("journal-format-*")]) == 1
+
+
+def test_a_journal_of_a_later_format_names_the_rnnsweep_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number = raise_number(monkeypatch)
+    opened = journal.SweepOpened(IDENTITY, {}, written_by=WrittenBy("9.9.9", "abc"))
+    write(tmp_path, (opened, *RECORDS[1:]))
+    monkeypatch.undo()
+    for read in (journal.read, journal.Journal, journal.repair_journal):
+        with pytest.raises(journal.JournalError) as caught:
+            read(tmp_path)
+        text = str(caught.value)
+        assert f"of format {number}, received format {number + 1} of rnnsweep 9.9.9" in text
+        assert '"rnnsweep>=9.9.9"' in text
+
+
+def test_damaged_lines_of_a_journal_of_a_former_format_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = write(tmp_path).splitlines(keepends=True)
+    (tmp_path / journal.JOURNAL_FILE).write_bytes(b"".join([*lines[:2], b"{}\n", *lines[2:]]))
+    raise_number(monkeypatch)
+    with pytest.raises(journal.JournalError, match="line 3"):
+        journal.read(tmp_path)
+    repaired = journal.repair_journal(tmp_path)
+    assert repaired is not None and repaired[1] == 1
+    assert (tmp_path / journal.JOURNAL_FILE).read_bytes() == b"".join(lines)
 
 
 def test_a_line_that_does_not_fit_is_taken_back(

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.cluster import connection
 from orchestrator.storage.home import HomeUnusable, SweepFolder
 from orchestrator.storage.journal import JOURNAL_FILE, Journal
 from orchestrator.storage.lock import LOCK_FILE, holder
@@ -60,15 +59,6 @@ def test_a_file_that_is_too_long_is_not_read(tmp_path: Path) -> None:
     assert read_private(tmp_path / "file", most_bytes=5) == b"12345"
     with pytest.raises(NotOurs, match="more than 4 bytes"):
         read_private(tmp_path / "file", most_bytes=4)
-
-
-@pytest.mark.timeout(20)
-def test_a_named_pipe_among_leftovers_holds_nobody_up(tmp_path: Path) -> None:
-    session = tmp_path / "ray" / "session_1"
-    session.mkdir(parents=True)
-    os.mkfifo(session / connection._MARK)
-    connection.remove_leftovers(tmp_path)
-    assert session.is_dir()
 
 
 @pytest.mark.timeout(20)

@@ -78,7 +78,7 @@ def test_a_block_without_an_outcome_here_is_the_stores(journal: Journal) -> None
 
 def test_a_block_that_was_run_with_two_configs_is_refused(journal: Journal) -> None:
     here, there = build_full_trial(1, PORTABLE), with_units(1, 2)
-    with pytest.raises(resume.Incomparable, match=r'block 1: .*"units":33.*"units":2.*--fresh'):
+    with pytest.raises(resume.Incomparable, match=r'block 1: .*"units":33.*"units":2.*fresh=True'):
         merged(journal, ended(here), [here, there])
     assert journal.state is not None
     assert list(journal.state.finished.values()) == [here], "nothing is written"
@@ -147,7 +147,7 @@ def test_changed_code_is_refused_once_a_trial_has_a_result(
         journal.append(record)
     if is_refused:
         files = "removed: gone.py\n  changed: mine.py\n  added: new.py\n"
-        with pytest.raises(resume.Incomparable, match=f"{files}.*--fresh.*--same-code"):
+        with pytest.raises(resume.Incomparable, match=f"{files}.*fresh=True.*same_code=True"):
             resume.take_over(journal, None, NOW, asked)
     state = resume.take_over(journal, None, NOW, asked, same_code=is_refused)
     journal.append(SessionStarted(0.0, 1, "host", "0", 3, 1, [], code=dict(state.identity.code)))

@@ -39,7 +39,9 @@ def known() -> dict[str, object]:
         "schema": json_schema.spec_schema_text(),
         "catalogue": catalogue_json(Catalogue(classes, BUILT_IN[:1])),
         "arms": [arm.implementation for arm in plan.arms],
-        "impossible": {one.arm.implementation: one.reason for one in plan.impossible},
+        "impossible": {
+            impossible.arm.implementation: impossible.reason for impossible in plan.impossible
+        },
         "peak_versions": sorted(versions(profile, "mirror", "cpu")),
         "checks": checks("mirror/portable", "array/portable", "absent/portable"),
     }

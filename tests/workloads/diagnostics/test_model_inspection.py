@@ -50,6 +50,34 @@ def test_each_kernel_is_examined_on_each_device(trainer: Trainer) -> None:
     assert runs == {"cpu": set(texts[:2]), "gpu": {*texts, "tensorflow/fused"}}
 
 
+@pytest.mark.parametrize(
+    ("build", "load", "masked"),
+    [
+        ("build_masked", "load_masked", ["auto", "cudnn", "fused"]),
+        ("build_masking", "load_masking", ["auto", "cudnn", "fused"]),
+        ("build", "load", []),
+    ],
+)
+def test_the_arms_that_run_masked_layers_in_a_library_are_known(
+    trainer: Trainer, build: str, load: str, masked: list[str]
+) -> None:
+    kernels = ["auto", "portable", "cudnn", "fused"]
+    texts = [f"tensorflow/{kernel}" for kernel in kernels]
+    facts = inspect(trainer, build, load, implementations=texts)
+    assert isinstance(facts, ModelFacts)
+    found = {(arm.implementation, arm.device) for arm in facts.arms if arm.is_masked}
+    assert found == {(f"tensorflow/{kernel}", "gpu") for kernel in masked}
+
+
+def test_cudnn_runs_what_keras_own_path_has_and_no_library_call(trainer: Trainer) -> None:
+    texts = ["tensorflow/cudnn", "tensorflow/fused"]
+    facts = inspect(trainer, "build_with_dropout", "load", implementations=texts)
+    assert isinstance(facts, ModelFacts)
+    reasons = {arm.implementation: arm.reason for arm in facts.arms if arm.device == "gpu"}
+    assert reasons["tensorflow/cudnn"] is None
+    assert "dropout on its inputs" in str(reasons["tensorflow/fused"])
+
+
 def test_a_model_may_have_several_inputs_and_outputs(trainer: Trainer) -> None:
     facts = inspect(trainer, "build_of_two_inputs", "load_two_inputs")
     assert isinstance(facts, ModelFacts)
@@ -67,9 +95,28 @@ def test_an_initializer_of_the_users_own_needs_own_weights(trainer: Trainer) -> 
     fault = inspect(trainer, "build_with_own_initializer", "load")
     assert isinstance(fault, ModelFault)
     assert fault.kind == "refused"
+    assert fault.text.startswith(f"{FILE}:")
     assert "draw_ones" in fault.text and "settings.weights" in fault.text
     facts = inspect(trainer, "build_with_own_initializer", "load", fixed={"weights": "own"})
     assert isinstance(facts, ModelFacts)
+
+
+def test_weights_of_classes_need_one_output(trainer: Trainer) -> None:
+    weighted = {"class_weight": {"0": 2.0}}
+    fault = inspect(trainer, "build_of_two_inputs", "load_two_inputs", fixed=weighted)
+    assert isinstance(fault, ModelFault)
+    assert fault.kind == "refused" and "settings.class_weight" in fault.text
+
+
+def test_missing_values_are_no_error_where_the_model_handles_them(trainer: Trainer) -> None:
+    facts = inspect(trainer, "build_for_missing_values", "load_masked_missing_values")
+    assert isinstance(facts, ModelFacts)
+
+
+def test_a_model_whose_predictions_are_timed_needs_no_optimizer(trainer: Trainer) -> None:
+    facts = inspect(trainer, "build_uncompiled", "load", timed_work="predict")
+    assert isinstance(facts, ModelFacts)
+    assert facts.metrics == ()
 
 
 def test_a_function_without_settings_is_called_without_them(trainer: Trainer) -> None:
@@ -104,6 +151,16 @@ def test_a_trial_trains_the_model_on_its_data(trainer: Trainer) -> None:
     assert failure(ask("0" * 64)).kind == "data"
 
 
+def test_metrics_have_the_same_names_in_every_trial(trainer: Trainer) -> None:
+    facts = inspect(trainer, "build_of_two_classes", "load_two_classes")
+    assert isinstance(facts, ModelFacts)
+    assert set(facts.metrics) == {"loss", "auc"}
+    name = own_model_name(f"{MODULE}:build_of_two_classes", f"{MODULE}:load_two_classes")
+    settings = {"units": 4, "batch_size": 8, "timed_steps": 2}
+    for _ in range(2):  # Keras numbers objects of one class in a process
+        assert "val_auc" in result(trainer.ask(name, "tensorflow/portable", settings=settings))
+
+
 class WrongModel(NamedTuple):
     """Functions that cannot be used, and what is said about them."""
 
@@ -136,6 +193,12 @@ WRONG_MODELS = [
         kind="failed",
         text="add unitz to settings",
     ),
+    WrongModel(
+        "a model that fits no memory",
+        build="build_huge",
+        kind="failed",
+        text="does not suffice for the model: set a smaller batch_size, or fewer units",
+    ),
     WrongModel("a function that does not exist", build="bild", text="expected a function 'bild'"),
     WrongModel("no data", load="load_nothing", place="load_nothing", text="expected (x, y)"),
     WrongModel(
@@ -143,6 +206,12 @@ WRONG_MODELS = [
         load="load_wide",
         place="load_wide",
         text="(None, 5, 3) and returns (None, 1); received x of shape (8, 5, 4)",
+    ),
+    WrongModel(
+        "targets of another shape",
+        load="load_wide_targets",
+        place="load_wide_targets",
+        text="returns (None, 1); received x of shape (8, 5, 3), y of shape (8, 7)",
     ),
     WrongModel(
         "fewer targets than inputs",
@@ -157,6 +226,18 @@ WRONG_MODELS = [
         text="loss and mae are not a finite number",
     ),
     WrongModel(
+        "a loss that is not a number, after the first batch",
+        load="load_a_late_missing_value",
+        place="build",
+        text="on sample 20 of the training data",
+    ),
+    WrongModel(
+        "a loss that is not a number, in validation only",
+        load="load_a_missing_value_for_validation",
+        place="build",
+        text="on sample 0 of the validation data",
+    ),
+    WrongModel(
         "a loss of one of two outputs that is not a number",
         build="build_of_two_inputs",
         load="load_two_inputs_and_a_missing_target",
@@ -168,6 +249,12 @@ WRONG_MODELS = [
         build="build_with_unrecordable_metric",
         place="build_with_unrecordable_metric",
         text="received 'error@1'",
+    ),
+    WrongModel(
+        "data that differ from call to call",
+        load="load_at_random",
+        place="load_at_random",
+        text="the same data from each call",
     ),
     WrongModel(
         "data that depend on a searched setting",

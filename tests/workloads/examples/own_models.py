@@ -30,6 +30,55 @@ def build_classifier_of_tokens(settings: Settings) -> Any:
     return model
 
 
+def build_masked(settings: Settings) -> Any:
+    model = keras.Sequential(
+        [
+            keras.Input((6,), dtype=settings.get("type", "float32")),
+            keras.layers.Embedding(11, 4, mask_zero=True),
+            keras.layers.LSTM(settings["units"], return_sequences=True),
+            keras.layers.LSTM(settings["units"]),
+            keras.layers.Dense(1),
+        ]
+    )
+    model.compile("adam", "mse")
+    return model
+
+
+def build_masking(settings: Settings) -> Any:
+    values = keras.Input((6, 3))
+    present = keras.layers.Masking(-1.0)(values)
+    steps = keras.layers.Bidirectional(keras.layers.LSTM(settings["units"]))(present)
+    model = keras.Model(values, keras.layers.Dense(1)(steps))
+    model.compile("adam", "mse")
+    return model
+
+
+def load_masked(settings: Settings) -> Any:
+    draw = np.random.default_rng(1)
+    tokens = draw.integers(1, 11, size=(40, 6)).astype(np.int32)
+    tokens[np.arange(6) >= draw.integers(1, 7, size=(40, 1))] = 0
+    return tokens, tokens.mean(axis=1, keepdims=True).astype(np.float32)
+
+
+def load_masking(settings: Settings) -> Any:
+    tokens, targets = load_masked(settings)
+    values = np.repeat(tokens[..., np.newaxis], 3, axis=2).astype(np.float32)
+    values[tokens == 0] = -1.0
+    return values, targets
+
+
+def build_of_two_classes(settings: Settings) -> Any:
+    model = keras.Sequential(
+        [
+            keras.Input((5, 3)),
+            keras.layers.LSTM(settings["units"]),
+            keras.layers.Dense(1, activation="sigmoid"),
+        ]
+    )
+    model.compile("adam", "binary_crossentropy", metrics=[keras.metrics.AUC()])
+    return model
+
+
 def build_of_two_inputs(settings: Settings) -> Any:
     past, facts = keras.Input((5, 3), name="past"), keras.Input((2,), name="facts")
     encoded = keras.layers.LSTM(settings["units"])(past)
@@ -43,6 +92,26 @@ def build_of_two_inputs(settings: Settings) -> Any:
 def build_with_unrecordable_metric(settings: Settings) -> Any:
     model = build(settings)
     model.compile("adam", "mse", metrics=[keras.metrics.MeanAbsoluteError(name="error@1")])
+    return model
+
+
+class WithoutMissingValues(keras.layers.Layer):
+    """A layer that puts zeros in the place of missing values."""
+
+    def call(self, inputs: Any) -> Any:
+        return keras.ops.nan_to_num(inputs)
+
+
+def build_for_missing_values(settings: Settings) -> Any:
+    model = keras.Sequential(
+        [
+            keras.Input((5, 3)),
+            WithoutMissingValues(),
+            keras.layers.LSTM(settings["units"]),
+            keras.layers.Dense(1),
+        ]
+    )
+    model.compile("adam", "mse")
     return model
 
 
@@ -76,12 +145,32 @@ def build_nothing(settings: Settings) -> None:
     build(settings)
 
 
+def build_layer(settings: Settings) -> Any:
+    return keras.layers.LSTM(settings["units"])
+
+
 def build_uncompiled(settings: Settings) -> Any:
     return keras.Sequential([keras.Input((5, 3)), keras.layers.LSTM(settings["units"])])
 
 
 def build_at_random(settings: Settings) -> Any:
     return build({"units": random.SystemRandom().randint(1, 1000)})
+
+
+def build_with_dropout(settings: Settings) -> Any:
+    model = keras.Sequential(
+        [
+            keras.Input((5, 3)),
+            keras.layers.LSTM(settings["units"], dropout=0.2, kernel_constraint="unit_norm"),
+            keras.layers.Dense(1),
+        ]
+    )
+    model.compile("adam", "mse")
+    return model
+
+
+def build_huge(settings: Settings) -> Any:
+    raise MemoryError("Unable to allocate 53.6 GiB for an array with shape (60000, 240000)")
 
 
 def build_misspelt(settings: Settings) -> Any:
@@ -91,6 +180,11 @@ def build_misspelt(settings: Settings) -> Any:
 def load(settings: Settings) -> Any:
     inputs = np.random.default_rng(1).normal(size=(40, 5, 3)).astype(np.float32)
     return inputs, inputs.mean(axis=(1, 2))[:, np.newaxis]
+
+
+def load_two_classes(settings: Settings) -> Any:
+    inputs, targets = load(settings)
+    return inputs, targets > 0
 
 
 def load_two_inputs(settings: Settings) -> Any:
@@ -118,6 +212,11 @@ def load_wide(settings: Settings) -> Any:
     return np.ones((40, 5, 4), np.float32), np.ones((40, 1), np.float32)
 
 
+def load_wide_targets(settings: Settings) -> Any:
+    inputs, targets = load(settings)
+    return inputs, np.repeat(targets, 7, axis=1)
+
+
 def load_two_inputs_and_a_missing_target(settings: Settings) -> Any:
     inputs, targets, weights = load_two_inputs(settings)
     return inputs, [targets[0], np.full_like(targets[1], np.nan)], weights
@@ -125,6 +224,28 @@ def load_two_inputs_and_a_missing_target(settings: Settings) -> Any:
 
 def load_missing_values(settings: Settings) -> Any:
     return np.full((40, 5, 3), np.nan, np.float32), np.ones((40, 1), np.float32)
+
+
+def load_a_late_missing_value(settings: Settings) -> Any:
+    inputs, targets = load(settings)
+    targets[20] = np.nan
+    return inputs, targets
+
+
+def load_a_missing_value_for_validation(settings: Settings) -> Any:
+    inputs, targets = load(settings)
+    return (inputs[:24], targets[:24]), (np.full_like(inputs[24:], np.inf), targets[24:])
+
+
+def load_masked_missing_values(settings: Settings) -> Any:
+    inputs, targets = load(settings)
+    inputs[20, 2:] = np.nan
+    return inputs, targets
+
+
+def load_at_random(settings: Settings) -> Any:
+    inputs, targets = load(settings)
+    return inputs + np.random.default_rng().normal(), targets
 
 
 def load_of_units(settings: Settings) -> Any:

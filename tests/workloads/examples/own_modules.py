@@ -35,6 +35,13 @@ class CellLoop(nn.Module):
         return self.head(hidden)
 
 
+class LoopWithDecision(CellLoop):
+    """A loop after a decision of Python about a number, which no graph has."""
+
+    def forward(self, sequences: torch.Tensor) -> Any:
+        return super().forward(sequences if sequences.mean() < 1e6 else sequences / 2)
+
+
 def build(settings: Settings) -> nn.Module:
     return Forecaster(nn.LSTM, settings["units"])
 
@@ -45,6 +52,10 @@ def build_gru(settings: Settings) -> nn.Module:
 
 def build_cells(settings: Settings) -> nn.Module:
     return CellLoop(settings["units"])
+
+
+def build_with_decision(settings: Settings) -> nn.Module:
+    return LoopWithDecision(settings["units"])
 
 
 def build_float64(settings: Settings) -> nn.Module:
@@ -83,3 +94,9 @@ def load_wide(settings: Settings) -> Any:
 
 def load_missing_values(settings: Settings) -> Any:
     return np.full((40, 5, 3), np.nan, np.float32), np.ones((40, 1), np.float32)
+
+
+def load_a_late_missing_value(settings: Settings) -> Any:
+    (inputs, targets), validation = load(settings)
+    targets[20] = np.nan
+    return (inputs, targets), validation

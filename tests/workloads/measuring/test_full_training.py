@@ -96,7 +96,7 @@ OTHERS += ["torch/portable", "torch/fused"]
 
 
 @pytest.mark.parametrize(
-    "implementation", ["tensorflow/portable", *(pytest.param(one, marks=full) for one in OTHERS)]
+    "implementation", ["tensorflow/portable", *(pytest.param(name, marks=full) for name in OTHERS)]
 )
 def test_the_start_is_restored_after_a_warm_up(
     trainer_for: Callable[[str], Trainer], implementation: str
@@ -142,6 +142,14 @@ def test_states_are_reset_before_every_evaluation(torch_trainer: Trainer) -> Non
     losses = result(probe(torch_trainer, "stateful", "torch/portable", **streams))
     assert losses["first"] == losses["again"] != losses["continued"]
     assert not losses["takes_one_sample"]
+
+
+def test_dense_and_convolutional_layers_have_their_operations_counted(trainer: Trainer) -> None:
+    flops = result(probe(trainer, "flops_of_layers", "tensorflow/portable"))
+    assert flops["dense"] == 2 * 10 * (4 * 8)
+    assert flops["conv1d"] == 2 * 5 * (3 * 4 * 8)
+    assert flops["any length"] == 2 * 10 * (3 * 4 * 8)
+    assert flops["conv2d"] == 2 * (4 * 3) * (3 * 3 * 2 * 3)
 
 
 @EACH_BACKEND

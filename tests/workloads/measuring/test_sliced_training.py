@@ -10,6 +10,7 @@ from tests.workloads.tasks.small_settings import SMALL
 from workloads import protocol
 from workloads.backends.registry import backends
 from workloads.metrics import sliced_metrics
+from workloads.registry import own_model_name
 
 full = pytest.mark.full
 MEASURE = "workloads.diagnostics.peak_rates:measure_rates"
@@ -129,6 +130,26 @@ def test_a_slice_is_whole_predictions_of_full_batches(
     assert [item.steps for item in expect_sound(events, "predict")] == [steps] * 3
     batch = SMALL[workload].get("batch_size", 32)
     assert metrics["predict_sample_us"] == pytest.approx(1e3 * metrics["predict_ms"] / batch)
+
+
+@pytest.mark.parametrize(
+    "backend", ["torch", *(pytest.param(b, marks=full) for b in ("tensorflow", "jax"))]
+)
+def test_a_model_that_is_not_compiled_predicts_single_samples(
+    trainer_of: Trainer, backend: str
+) -> None:
+    own = "tests.workloads.examples.own_models"
+    events = run_in_slices(
+        trainer_of,
+        own_model_name(f"{own}:build_uncompiled", f"{own}:load"),
+        f"{backend}/auto",
+        timed_work="predict",
+        units=4,
+        batch_size=1,
+    )
+    metrics = result(events)
+    assert metrics["predict_sample_us"] == pytest.approx(1e3 * metrics["predict_ms"])
+    assert single_event(events, protocol.KernelProof).ran.startswith("portable")
 
 
 def test_a_function_that_only_trains_is_refused_where_predictions_are_timed(

@@ -1,136 +1,35 @@
 """The timed windows and the roofline, on a stand-in for Keras whose steps take known times."""
 
-import importlib
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
-from types import ModuleType, SimpleNamespace
 from typing import Any
-from unittest.mock import MagicMock
 
-import numpy as np
 import pytest
 
-from workloads.backends.feeding import Feed
-from workloads.context import Context, Slicing
-from workloads.data.samples import Samples
+from tests.workloads.measuring.stand_in_device import (
+    FIXED_S,
+    STEP_S,
+    VALIDATE_S,
+    Machine,
+    Run,
+    context,
+    in_place_of_keras,
+    module,
+    run_slices,
+)
 from workloads.failures import NonFinite
-from workloads.implementations import parse_implementation
 from workloads.measuring.canary import run_device_canary, warm_clocks
-from workloads.protocol import Epoch, Event, Finish, PhaseBegan, PhaseEnded, Slice, SliceDone
-from workloads.settings import MetricGoal, TrainingPlan
-
-STEP_S, FIXED_S, VALIDATE_S = 0.01, 0.03, 0.5
-PLAN = TrainingPlan(4, 2, 5, MetricGoal("val_accuracy", 0.6, "time_to_accuracy_s"))
-
-
-class Machine:
-    """A clock that only work advances, and what a framework reports."""
-
-    def __init__(self) -> None:
-        self.now_s, self.compilations, self.canaries_ms = 100.0, 0, [3.0, 2.0]
-        self.restored_at_s: list[float] = []
-
-    def spend(self, seconds: float, result: Any = None) -> Any:
-        self.now_s += seconds
-        return result
-
-    def synchronise(self, _: Any = None) -> None: ...
-
-    def reset_peak_memory(self) -> None: ...
-
-    def peak_gpu_mib(self) -> float:
-        return 7.0
-
-    def compilation_count(self) -> int:
-        return self.compilations
-
-
-class Run:
-    """A `TrainingRun` of `steps` batches, whose `fit` calls what Keras calls, in its order."""
-
-    device, flops_per_sample, batch_size, takes_one_sample = "cpu", 100.0, 4, True
-
-    def __init__(self, machine: Machine, samples: int, **changes: Any) -> None:
-        self.machine, self.plan = machine, replace(PLAN, **changes)
-        self.train = Samples(np.zeros((samples, 3)), np.zeros(samples))
-        self.validation, self.validation_feed = self.train, Feed(self.train.inputs)
-        self.steps, self.train_feed, self.loss = -(-samples // 4), self.feed(self.train), 1.0
-        witness = SimpleNamespace(framework=machine, tracings=Counter(train=1), on_steps_done=None)
-        self.model: Any = SimpleNamespace(
-            witness=witness,
-            train_function=lambda *_: machine.spend(STEP_S),
-            evaluate=lambda **_: machine.spend(0.2, {"loss": self.loss}),
-            predict=lambda **_: machine.spend(0.1, np.zeros(3)),
-            predict_on_batch=lambda _: machine.spend(0.004),
-        )
-
-    def feed(self, samples: Samples) -> Feed:
-        return Feed(samples)
-
-    def callbacks(self) -> list[Any]:
-        return []
-
-    def synchronise(self) -> None: ...
-
-    def fit(self, feed: Feed, *callbacks: Any, epochs: int = 1, **validation: Any) -> None:
-        model, steps = self.model, -(-len(feed.inputs) // self.batch_size)
-        model.stop_training = False
-        for epoch in range(epochs):
-            for callback in callbacks:
-                callback.model = model
-                callback.on_epoch_begin(epoch)
-            self.machine.spend(FIXED_S)
-            for _ in range(steps):
-                model.train_function()
-                if model.stop_training:
-                    break
-            if model.witness.on_steps_done:
-                model.witness.on_steps_done()
-            if validation:
-                self.machine.spend(VALIDATE_S)
-            for callback in callbacks:
-                callback.on_epoch_end(epoch, {"loss": self.loss, "val_accuracy": 0.4 * (epoch + 1)})
-            if model.stop_training:
-                return
+from workloads.protocol import Epoch, Finish, PhaseBegan, PhaseEnded, Slice, SliceDone
 
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
-    made, before = Machine(), set(sys.modules)
-    fake: Any = ModuleType("keras")
-    fake.callbacks, fake.Model = SimpleNamespace(Callback=object), object
-    fake.layers = MagicMock(Layer=object)
-    fake.regularizers = SimpleNamespace(Regularizer=object)
-    fake.saving = SimpleNamespace(register_keras_serializable=lambda **_: lambda kind: kind)
-    fake.random = SimpleNamespace(uniform=lambda shape, **_: np.empty(shape, np.int8))
-    fake.ops = SimpleNamespace(
-        cast=lambda array, _: array,
-        full=lambda shape, *_, **__: np.empty(shape),
-        matmul=None,
-        negative=None,
-    )
-    monkeypatch.setitem(sys.modules, "keras", fake)
-    monkeypatch.setattr(time, "monotonic", lambda: made.now_s)
-    monkeypatch.setattr(module("canary"), "run_canary", lambda *_: made.canaries_ms.pop(0))
-    yield made
-    for name in set(sys.modules) - before:
-        if name.startswith("workloads."):
-            del sys.modules[name]
-
-
-def module(name: str) -> Any:
-    return importlib.import_module(f"workloads.measuring.{name}")
-
-
-def context(*commands: Slice | Finish) -> tuple[Context, list[Event]]:
-    events: list[Event] = []
-    slicing = Slicing(iter(commands).__next__, slice_s=0.25) if commands else None
-    implementation = parse_implementation("torch/fused")
-    return Context({}, implementation, "cpu", 0, events.append, slicing), events
+    made = Machine()
+    with in_place_of_keras(made, monkeypatch):
+        yield made
 
 
 def test_training_is_timed_without_validation_between_two_canaries(machine: Machine) -> None:
@@ -165,14 +64,6 @@ def test_a_loss_that_is_not_finite_fails_the_trial_immediately(
     with pytest.raises(NonFinite, match="0: expected finite metrics; loss is nan"):
         (run_slices if commands else module("full_training").run_timed_epochs)(run, trial)
     assert not [event for event in events if isinstance(event, Epoch | SliceDone)]
-
-
-def run_slices(run: Run, trial: Context) -> Any:
-    sliced = module("sliced_training")
-    machine = run.machine
-    start = SimpleNamespace(restore=lambda: machine.restored_at_s.append(machine.now_s))
-    sliced.StartState = lambda _: start
-    return sliced.run_slices(run, trial)
 
 
 @pytest.mark.parametrize(("wanted", "samples", "calls"), [(0, 42, 0), (2, 10, 2), (5, 10, 7)])
@@ -223,7 +114,9 @@ def test_the_canary_of_a_gpu_is_the_time_of_its_products_alone(
     )
     canary_ms = run_device_canary(lambda _: waits.append(machine.now_s))
     assert canary_ms == pytest.approx(product_ms)
-    assert all(later - one >= 0.02 for one, later in pairwise(waits[-6:])), "five long rounds"
+    assert all(later - earlier >= 0.02 for earlier, later in pairwise(waits[-6:])), (
+        "five long rounds"
+    )
     began_s = machine.now_s
     warm_clocks("gpu", machine.synchronise)
     assert 0.05 <= machine.now_s - began_s <= 0.05 + 0.012 * product_ms
@@ -253,7 +146,7 @@ def test_the_median_round_of_the_best_product_and_of_the_largest_copy_count(
     monkeypatch.setattr(roofline.keras.ops, "negative", copy)
     measured = roofline.measure_product_rate("float32", machine.synchronise)
     assert measured.metrics("rate") == pytest.approx(
-        {"rate": 8e10, "rate_low": 4e10, "rate_high": 16e10}  # not that of the largest side
+        {"rate": 8e10, "rate_low": 4e10, "rate_high": 16e10}  # not the rate of the largest side
     )
     assert (max(calls), calls[256]) == (1024, 7)
     assert measured is roofline.measure_product_rate("float32", machine.synchronise)

@@ -17,7 +17,7 @@ _STEPS, _KEPT = 5, 0.25
 def compare_distributions(trial: Context) -> dict[str, float]:
     """Return how far the distribution of each initializer is from Keras' own draw.
 
-    The distance is that of Kolmogorov and Smirnov, in the unit of its 99.9th percentile. For
+    The distance is Kolmogorov's and Smirnov's, in the unit of its 99.9th percentile. For
     orthogonal matrices it is the largest error of a product with itself.
     """
     import keras

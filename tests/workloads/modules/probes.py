@@ -2,9 +2,11 @@
 
 import numpy as np
 import torch
+from torch._dynamo.utils import counters
 
 from tests.workloads.examples import own_modules
 from workloads.context import Context
+from workloads.modules import compiling
 
 
 def train_plainly(trial: Context) -> dict[str, float]:
@@ -29,3 +31,15 @@ def train_plainly(trial: Context) -> dict[str, float]:
         val_loss = own_modules.loss(outputs, wanted)
         val_mae = own_modules.metrics(outputs, wanted)["mae"]
     return {"loss": total / len(x), "val_loss": float(val_loss), "val_mae": float(val_mae)}
+
+
+def compile_twice(trial: Context) -> dict[str, float]:
+    """Compile one module twice; return how often the second time used a program of the first."""
+    module = torch.nn.Linear(3, 5)
+    for _ in range(2):
+        compiling.compile_module(module)(torch.ones(4, 3))
+    return {
+        "graphs": float(compiling.compilation_count()),
+        "hits": float(counters["inductor"]["fxgraph_cache_hit"]),
+        "misses": float(counters["inductor"]["fxgraph_cache_miss"]),
+    }

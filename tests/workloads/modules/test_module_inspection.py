@@ -71,6 +71,12 @@ def test_predictions_need_no_loss(torch_trainer: Trainer) -> None:
     assert (facts.metrics, facts.validation_metrics) == ((), ())
 
 
+def test_a_layer_of_keras_is_no_module(torch_trainer: Trainer) -> None:
+    fault = inspect(torch_trainer, "own_models:build_layer", "own_models:load")
+    assert isinstance(fault, ModelFault)
+    assert "received LSTM" in fault.text
+
+
 class WrongModule(NamedTuple):
     """Functions that cannot be used, and what is said about them."""
 
@@ -81,6 +87,7 @@ class WrongModule(NamedTuple):
     place: str = "build"
     optimizer: str = "Adam"
     weights: str = "equal"
+    class_weight: dict[str, float] | None = None
 
 
 WRONG_MODULES = [
@@ -116,7 +123,15 @@ WRONG_MODULES = [
         load="own_modules:load_missing_values",
         text="loss and mae are NaN or infinite",
     ),
+    WrongModule(
+        "a loss that is not a number, after the first batch",
+        load="own_modules:load_a_late_missing_value",
+        text="sample 20 of the training data",
+    ),
     WrongModule("a choice of weights", weights="own", text="expected no settings.weights"),
+    WrongModule(
+        "weights of classes", class_weight={"0": 2.0}, text="expected no settings.class_weight"
+    ),
     WrongModule("no data", load=None, text="does not say which shapes it takes"),
 ]
 
@@ -129,7 +144,11 @@ def test_functions_that_cannot_be_used_are_named_with_their_place(
         torch_trainer,
         case.build,
         case.load,
-        fixed={"optimizer": case.optimizer, "weights": case.weights},
+        fixed={
+            "optimizer": case.optimizer,
+            "weights": case.weights,
+            "class_weight": case.class_weight,
+        },
     )
     assert isinstance(fault, ModelFault)
     assert fault.kind == "refused"

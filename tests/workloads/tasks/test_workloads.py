@@ -198,9 +198,10 @@ def test_settings_decide_what_is_learnt(torch_trainer: Trainer) -> None:
         ("jax", "cudnn_unchecked", "not_possible", "cuDNN by itself fails too: "),
         ("jax", "full_gpu", "out_of_memory", "9 bytes. (JAX gives each call of cuDNN four times"),
         ("torch", "full_gpu", "out_of_memory", "9 bytes.: set a smaller batch_size"),
+        ("tensorflow", "full_memory", "out_of_memory", "the memory of the node is full: Unable"),
     ],
 )
-def test_what_fails_on_a_gpu_has_its_cause(
+def test_what_fails_on_a_device_has_its_cause(
     trainer_of: Trainer, backend: str, probe: str, kind: str, words: str
 ) -> None:
     probe, settings = f"tests.workloads.probes:{probe}", SMALL["image_rows"]

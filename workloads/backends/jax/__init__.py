@@ -18,9 +18,10 @@ class Jax(Backend):
     distributions = ("jax", "jaxlib")
     fused = FusedCall("jax.experimental.rnn", CUDNN, ("lstm",))
     always_compiled = True
+    ignores_use_cudnn = ("gru",)
     threads_wait_for_each_other = False
     tf32_code = 'jax.config.update("jax_default_matmul_precision", None)'
-    gpu_advice = "jax[cuda12] or jax[cuda13] is installed"
+    gpu_advice = "its CUDA packages are installed: pip install 'jax[cuda13]', or 'jax[cuda12]'"
     gpu_peculiarity = (
         "JAX copies the sequences' lengths to the host in each cuDNN call and gives that call four"
         " times the memory that it asks for"

@@ -1,7 +1,5 @@
 """JAX as the framework of this process. See `workloads.backends.framework.Framework`."""
 
-import contextlib
-import importlib.metadata
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -52,9 +50,16 @@ class JaxFramework(framework.Framework):
     def has_gpu(self) -> bool:
         try:
             return jax.default_backend() == "gpu"
-        except RuntimeError as error:  # the plugin may raise if GPUs are hidden
-            self.blindness = f" ({error})"
+        except RuntimeError:  # the plugin may raise if GPUs are hidden
             return False
+
+    def explain_blindness(self) -> str:
+        """Return what JAX raises where it is asked for a GPU by name; else it takes the CPU."""
+        try:
+            jax.devices("gpu")
+        except RuntimeError as error:
+            return str(error)
+        return ""
 
     def synchronise(self, values: Any = None) -> None:
         jax.block_until_ready(jax.live_arrays() if values is None else values)
@@ -145,7 +150,7 @@ class JaxFramework(framework.Framework):
         return {
             "jax": jax.__version__,
             "cuda_build": devices[0].client.platform_version.split()[-1] if on_gpu else None,
-            "cudnn_build": _cudnn() if on_gpu else None,
+            "cudnn_build": framework.installed_cudnn() if on_gpu else None,
             "devices": ", ".join(device.device_kind for device in devices) if on_gpu else "CPU",
             "intra_op_threads": int(os.environ[_POOL]),
             "compilation_cache": jax.config.jax_compilation_cache_dir,
@@ -172,10 +177,3 @@ def _shape(leaf: Any) -> Any:
         return leaf
     weak = getattr(getattr(leaf, "aval", None), "weak_type", False)
     return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, weak_type=weak)
-
-
-def _cudnn() -> str | None:
-    for package in ("nvidia-cudnn-cu13", "nvidia-cudnn-cu12"):
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            return importlib.metadata.version(package)
-    return None

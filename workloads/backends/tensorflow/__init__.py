@@ -21,12 +21,13 @@ class TensorFlow(Backend):
     data_set_classes = ("DatasetV2",)
     global_seed = "random.set_seed"
     tf32_code = "tf.config.experimental.enable_tensor_float_32_execution(True)"
-    gpu_advice = "rnnsweep[gpu] is installed"
+    gpu_advice = "its CUDA packages are installed: pip install 'rnnsweep[gpu]'"
 
     def environment(self, device: Device) -> Mapping[str, str]:
         return {
             "CUDA_CACHE_MAXSIZE": str(2**32),  # it compiles for a Hopper in minutes, once
-            "TF_CPP_MIN_LOG_LEVEL": "2",
+            # Level 1 shows the warning that tells why it sees no GPU.
+            "TF_CPP_MIN_LOG_LEVEL": "1" if device == "gpu" else "2",
             "TF_FORCE_GPU_ALLOW_GROWTH": "true",
         }
 

@@ -1,5 +1,6 @@
 """TensorFlow as the framework of this process. See `workloads.backends.framework.Framework`."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -7,10 +8,11 @@ import tensorflow as tf
 from tensorflow.python.framework import ops
 
 from workloads.backends import feeding
-from workloads.backends.framework import BYTES_PER_MIB, Framework
+from workloads.backends.framework import BYTES_PER_MIB, Framework, installed_cudnn
 from workloads.backends.kernel_evidence import EagerStep, Proof, RecurrentPart
 from workloads.backends.passes import Batch, CheckedModel, OutputsAndGradients, Passes
 from workloads.backends.stack_call import StackCall
+from workloads.backends.stderr_capture import captured_stderr
 from workloads.backends.tensorflow import evidence, fused
 from workloads.backends.tensorflow.passes import make_passes, outputs_and_gradients
 from workloads.context import Fact
@@ -20,10 +22,13 @@ from workloads.implementations import AUTO, Implementation
 from workloads.protocol import Device, TimedWork
 
 _BATCHES_AHEAD = 4
+_ABOUT_GPUS = re.compile("gpu|cuda|dlopen|driver", re.IGNORECASE)
 
 
 class TensorFlowFramework(Framework):
     """TensorFlow, set up for a trial."""
+
+    _gpu_messages: list[str] = []  # noqa: RUF012 - replaced, never changed
 
     def fix_threads(self, count: int) -> None:
         """Size the pools: by default TensorFlow takes the machine's, and no `OMP_NUM_THREADS`."""
@@ -34,7 +39,20 @@ class TensorFlowFramework(Framework):
         tf.config.experimental.enable_tensor_float_32_execution(is_on)
 
     def has_gpu(self) -> bool:
+        if not self._gpu_messages:
+            with captured_stderr() as messages:
+                devices = tf.config.list_logical_devices("GPU")
+            self._gpu_messages = messages
+            return bool(devices)
         return bool(tf.config.list_logical_devices("GPU"))
+
+    def explain_blindness(self) -> str:
+        """Return what TensorFlow logged when it looked for GPUs the first time."""
+        # "W0000 00:00:1732.5 42 gpu_device.cc:2342] Cannot dlopen some GPU libraries. …"
+        found = [
+            line.rpartition("] ")[2].strip() for line in "".join(self._gpu_messages).splitlines()
+        ]
+        return "; ".join(dict.fromkeys(line for line in found if _ABOUT_GPUS.search(line)))
 
     def synchronise(self, values: Any = None) -> None:
         tf.test.experimental.sync_devices()
@@ -133,7 +151,7 @@ class TensorFlowFramework(Framework):
         return {
             "tensorflow": tf.__version__,
             "cuda_build": build.get("cuda_version"),
-            "cudnn_build": build.get("cudnn_version"),
+            "cudnn_build": installed_cudnn() or build.get("cudnn_version"),
             "devices": ", ".join(str(d.get("device_name", "GPU")) for d in details) or "CPU",
             "intra_op_threads": tf.config.threading.get_intra_op_parallelism_threads(),
             "inter_op_threads": tf.config.threading.get_inter_op_parallelism_threads(),

@@ -42,7 +42,7 @@ def outputs_and_gradients(checked: CheckedModel, batch: Batch) -> OutputsAndGrad
         with tf.GradientTape() as tape:
             outputs = model(batch[0], training=False)
             loss = checked.loss(outputs, batch)
-        gradients = tape.gradient(loss, weights)  # those of an embedding have one row per token
+        gradients = tape.gradient(loss, weights)  # by an embedding: one row per token
         dense = [None if g is None else tf.convert_to_tensor(g) for g in gradients]
         return unmasked_outputs(outputs), dense
 

@@ -15,10 +15,12 @@ class PyTorch(Backend):
     title = "PyTorch"
     package = "torch"
     install = "pip install 'rnnsweep[torch]'"
+    install_on_cpu = "the command that PyTorch's site shows for Pip and CPU (version +cpu)"
     framework = "workloads.backends.torch.framework:TorchFramework"
     rank = 3
     fused = FusedCall("torch._VF", "PyTorch's fused RNN", CELLS, on_cpu=True)
     always_eager = True
+    ignores_use_cudnn = ("lstm", "gru")
     data_set_classes = ("DataLoader",)
     global_seed = "manual_seed"
     tf32_code = 'torch.set_float32_matmul_precision("high")'
@@ -26,7 +28,7 @@ class PyTorch(Backend):
     options: ClassVar[Mapping[str, str]] = {
         "compile": "torch.compile compiles a PyTorch module of the user's own",
     }
-    gpu_advice = "PyTorch is a build for CUDA"
+    gpu_advice = "PyTorch is a build for CUDA that fits the driver: pip install torch"
     gpu_peculiarity = "PyTorch takes persistent kernels for small hidden sizes"
 
     def environment(self, device: Device) -> Mapping[str, str]:

@@ -13,6 +13,11 @@ import keras
 import torch
 from torch.nn import functional
 
+from workloads.backends.torch.direct_calls import (
+    chain_of_calls,
+    has_type_of_inputs,
+    is_plain_chain,
+)
 from workloads.data.array_trees import is_single_array
 
 _Measure: TypeAlias = Callable[[Any, Any], Any]
@@ -23,10 +28,7 @@ class DirectStep:
     """The direct train step: its layers, loss, optimizer and metrics."""
 
     def __init__(self, model: Any) -> None:
-        self._layers = [
-            partial(layer.call, training=True) if layer._call_has_training_arg else layer.call
-            for layer in model.layers
-        ]
+        self._call_layers = chain_of_calls(model, training=True)
         self._loss, self._optimizer = _loss_of(model.loss), model.optimizer
         self._variables = list(model.trainable_variables)
         self._loss_mean, *metrics = _flat_metrics(model)
@@ -35,9 +37,7 @@ class DirectStep:
     def __call__(self, data: tuple[Any, Any]) -> dict[str, float]:
         """Run the step; return no logs."""
         inputs, targets = data
-        outputs, count = inputs, len(inputs)
-        for layer in self._layers:
-            outputs = layer(outputs)
+        outputs, count = self._call_layers(inputs), len(inputs)
         loss = self._loss(targets, outputs).mean()
         values = [variable.value for variable in self._variables]
         for value in values:
@@ -62,21 +62,11 @@ def computes_the_same(model: Any, batch: tuple[Any, ...]) -> bool:
     inputs, targets, weights = keras.utils.unpack_x_y_sample_weight(batch)
     if weights is not None or not (is_single_array(inputs) and is_single_array(targets)):
         return False
-    # `call` must be all that a layer computes: it makes no mask and casts nothing.
     loss, (_, *metrics) = model.loss, _flat_metrics(model)
-    makes_mask = any(
-        isinstance(layer, keras.layers.Masking) or getattr(layer, "mask_zero", False)
-        for layer in model.layers
-    )
-    # A chain of layers and nothing else: no branches, and no train step of the user's own class.
-    is_plain_chain = keras.Sequential in type(model).__bases__ and not any(
-        isinstance(layer, keras.Model) for layer in model.layers
-    )
     return (
-        is_plain_chain
-        and not makes_mask
-        and keras.backend.standardize_dtype(inputs.dtype) == model.inputs[0].dtype
-        and all(layer.compute_dtype == layer.variable_dtype for layer in model.layers)
+        is_plain_chain(model)
+        and keras.Sequential in type(model).__bases__  # no train step of the author's own class
+        and has_type_of_inputs(model, inputs)
         and not model.losses
         and _is_of_keras(loss)
         and loss.reduction == "sum_over_batch_size"

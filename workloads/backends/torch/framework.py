@@ -1,8 +1,6 @@
 """PyTorch as the framework of this process. See `workloads.backends.framework.Framework`."""
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -12,10 +10,13 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset
 
 from workloads.backends import feeding, framework
+from workloads.backends.backend import Backend
 from workloads.backends.kernel_evidence import EagerStep, Proof, RecurrentPart
 from workloads.backends.passes import Batch, CheckedModel, OutputsAndGradients, Passes
 from workloads.backends.stack_call import StackCall
 from workloads.backends.torch import direct_step, evidence, fused
+from workloads.backends.torch.cudnn_errors import CudnnErrors
+from workloads.backends.torch.host_masks import keep_masks, padding_on_host, remember_on_host
 from workloads.backends.torch.passes import make_passes, outputs_and_gradients
 from workloads.context import Fact
 from workloads.data.array_trees import map_arrays
@@ -24,11 +25,17 @@ from workloads.hidden_packages import hide_package
 from workloads.implementations import Implementation
 from workloads.protocol import Device, TimedWork
 
-_BATCHES_AHEAD = 4
-
 
 class TorchFramework(framework.Framework):
     """PyTorch, set up for a trial."""
+
+    def __init__(self, backend: Backend) -> None:
+        super().__init__(backend)
+        self.cudnn_errors = CudnnErrors()
+
+    def configure(self, implementation: Implementation, device: Device) -> None:
+        super().configure(implementation, device)
+        self.cudnn_errors.forget()
 
     def fix_threads(self, count: int) -> None:
         # Keras would import it for a `Bidirectional` layer: ten seconds, and hundreds of MiB.
@@ -45,6 +52,14 @@ class TorchFramework(framework.Framework):
 
     def has_gpu(self) -> bool:
         return torch.cuda.is_available()
+
+    def explain_blindness(self) -> str:
+        """Return what `torch.cuda.init` raises: `is_available` keeps it to itself."""
+        try:
+            torch.cuda.init()
+        except Exception as error:  # noqa: BLE001 - AssertionError without CUDA, else RuntimeError
+            return str(error)
+        return ""
 
     def random_state(self) -> Any:
         """Return the states of PyTorch's generators, which draw the dropout of a fused stack."""
@@ -65,10 +80,9 @@ class TorchFramework(framework.Framework):
     def make_feed(self, samples: Samples, batch_size: int, device: Device) -> feeding.Feed:
         """Return batches: cut once if they are in memory, else read one by one."""
         # Keras' own adapter for arrays collates each batch from single samples, which takes 1 ms.
-        batches: Any = _Tensors(feeding.Batches(samples, batch_size))
-        if device == "gpu":
-            batches = _Prefetched(batches)
-        elif feeding.is_in_memory(samples):
+        cut = feeding.Batches(samples, batch_size)
+        batches: Any = CopiedAhead(cut) if device == "gpu" else _Tensors(cut)
+        if device == "cpu" and feeding.is_in_memory(samples):
             batches = [batches[index] for index in range(len(batches))]
         # Nothing is collated, and nothing drawn at random.
         return feeding.Feed(DataLoader(batches, batch_size=None, collate_fn=lambda batch: batch))
@@ -83,6 +97,12 @@ class TorchFramework(framework.Framework):
 
     def run_stack(self, call: StackCall) -> tuple[Any, tuple[Any, ...]]:
         return fused.run_stack(call)
+
+    def prepare_masks(self, model: Any) -> None:
+        keep_masks(model)
+
+    def padding_on_host(self, mask: Any) -> tuple[Any, Any] | None:
+        return padding_on_host(mask)
 
     def make_predict(self, model: Any) -> Callable[[Iterable[Any]], Any]:
         model.eval()
@@ -106,7 +126,7 @@ class TorchFramework(framework.Framework):
         return torch.profiler.record_function(name) if is_profiled else nullcontext()
 
     def prove_eager(self, step: EagerStep, parts: Sequence[RecurrentPart]) -> Proof:
-        return evidence.prove_eager(step, parts)
+        return self.judge_proof(evidence.prove_eager(step, parts))
 
     def prove_passes(
         self,
@@ -116,7 +136,11 @@ class TorchFramework(framework.Framework):
         implementation: Implementation,
         timed_work: TimedWork,
     ) -> Proof:
-        return evidence.prove_passes(passes, batch, parts, timed_work)
+        return self.judge_proof(evidence.prove_passes(passes, batch, parts, timed_work))
+
+    def judge_proof(self, proof: Proof) -> Proof:
+        """Return a proof of one step as that of the trial, in which cuDNN may have failed."""
+        return self.cudnn_errors.judge(proof)
 
     def reset_peak_memory(self) -> None:
         if self.has_gpu():
@@ -160,21 +184,32 @@ class _Tensors:
         return map_arrays(keras.ops.convert_to_tensor, self.batches[index])
 
 
-class _Prefetched(IterableDataset[Any]):
-    """Batches that a thread copies ahead to the device."""
+class CopiedAhead(IterableDataset[Any]):
+    """Batches for a GPU: each is copied before the step on the batch before it begins.
 
-    def __init__(self, batches: _Tensors) -> None:
+    A copy from pinned memory returns at once, and the step waits for it on the GPU. So no thread
+    is needed, which would take the interpreter from the steps.
+    """
+
+    def __init__(self, batches: feeding.Batches) -> None:
         self._batches = batches
 
     def __len__(self) -> int:
         return len(self._batches)
 
     def __iter__(self) -> Iterator[Any]:
-        with ThreadPoolExecutor(1, "batches") as reader:
-            ahead: deque[Future[Any]] = deque()
-            for index in range(len(self)):
-                ahead.append(reader.submit(self._batches.__getitem__, index))
-                if len(ahead) > _BATCHES_AHEAD:
-                    yield ahead.popleft().result()
-            while ahead:
-                yield ahead.popleft().result()
+        copies = (map_arrays(_copy_to_gpu, batch) for batch in self._batches)
+        current = next(copies, None)
+        while current is not None:
+            following = next(copies, None)
+            yield current
+            current = following
+
+
+def _copy_to_gpu(array: Any) -> torch.Tensor:
+    """Start the copy of an array, without waiting for its end; keep it where there is no GPU."""
+    with keras.device("cpu"):
+        tensor: torch.Tensor = keras.ops.convert_to_tensor(array)
+    if torch.cuda.is_available():
+        tensor = tensor.pin_memory().to("cuda", non_blocking=True)
+    return remember_on_host(tensor, array)

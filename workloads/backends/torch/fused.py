@@ -8,17 +8,15 @@ from contextlib import nullcontext
 from typing import Any
 
 import torch
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import pack_padded_sequence
 
 from workloads.backends.stack_call import LEFT_PADDED, SCOPE, StackCall, StackShape
 
 
 def run_stack(call: StackCall) -> tuple[Any, tuple[Any, ...]]:
     """Return outputs and final states; `ValueError` if the mask pads left, or covers a sequence."""
-    sequences, lengths = call.sequences, call.lengths
-    if lengths is not None and not call.is_right_padded:
-        raise ValueError(LEFT_PADDED)
-    shape = call.shape
+    sequences, shape = call.sequences, call.shape
+    lengths = None if call.lengths is None else _lengths_on_host(call)
     function = getattr(torch._VF, shape.cell)
     initial = call.states if shape.cell == "lstm" else call.states[0]
     options = (
@@ -35,16 +33,31 @@ def run_stack(call: StackCall) -> tuple[Any, tuple[Any, ...]]:
         if lengths is None:
             outputs, *final = function(sequences, initial, views, *options, True)
             return outputs, tuple(final)
-        packed = pack_padded_sequence(
-            sequences, lengths.cpu(), batch_first=True, enforce_sorted=False
-        )
+        packed = pack_padded_sequence(sequences, lengths, batch_first=True, enforce_sorted=False)
         outputs, *final = function(packed.data, packed.batch_sizes, initial, views, *options)
+        # `pad_packed_sequence` would also copy the order of the sequences back, and wait for that.
+        padded, _ = torch._VF._pad_packed_sequence(
+            outputs, packed.batch_sizes, True, 0.0, sequences.shape[1]
+        )
         return (
-            pad_packed_sequence(
-                packed._replace(data=outputs), batch_first=True, total_length=sequences.shape[1]
-            )[0],
+            padded.index_select(0, packed.unsorted_indices),
             tuple(state.index_select(1, packed.unsorted_indices) for state in final),
         )
+
+
+def _lengths_on_host(call: StackCall) -> torch.Tensor:
+    """Return the lengths of the sequences; raise `ValueError` if the mask does not pad right."""
+    if isinstance(call.is_right_padded, bool):  # `padding_on_host` knew both
+        if not call.is_right_padded:
+            raise ValueError(LEFT_PADDED)
+        lengths: torch.Tensor = call.lengths
+        return lengths
+    # One copy for both: each copy from a GPU waits for all the work before it.
+    is_right_padded = call.is_right_padded.to(call.lengths.dtype).reshape(1)
+    on_host = torch.cat((call.lengths, is_right_padded)).cpu()
+    if not on_host[-1]:
+        raise ValueError(LEFT_PADDED)
+    return on_host[:-1]
 
 
 def _views(shape: StackShape, weights: Any) -> list[Any]:

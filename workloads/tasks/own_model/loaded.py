@@ -75,7 +75,7 @@ def digest_of(*parts: Samples) -> str:
 def seed_loading() -> None:
     """Seed the generators that a user's `load` may draw from: all arms must read the same data.
 
-    These are Python's, NumPy's and those of the frameworks that are imported. The caller seeds them
+    These are the generators of Python, NumPy and the imported frameworks. The caller seeds them
     anew after the data are read.
     """
     random.seed(_LOADING_SEED)
@@ -183,7 +183,7 @@ def _joined(batches: list[tuple[ArrayTree, ...]], place: str) -> list[ArrayTree]
 
 
 def _as_arrays(tree: Any, place: str) -> ArrayTree:
-    """Return a tree with NumPy's arrays in the place of those of any library."""
+    """Return a tree with NumPy's arrays in the place of any library's arrays."""
     if isinstance(tree, dict):
         return {name: _as_arrays(branch, f"{place}[{name!r}]") for name, branch in tree.items()}
     if isinstance(tree, list | tuple):
@@ -242,7 +242,7 @@ def _expect_weights_of_targets(trees: list[ArrayTree], place: str) -> None:
 
 
 def _expect_like(training: Samples, validation: Samples, place: str) -> None:
-    """Raise `DataError` if the samples for validation are of other shapes than those of training.
+    """Raise `DataError` if samples for validation have other shapes than samples for training.
 
     Sequences may have other lengths.
     """

@@ -23,14 +23,17 @@ from orchestrator.core.trial_columns import config_names
 from orchestrator.report.charts import CHARTS, charts_of
 from orchestrator.report.charts.chart import Chart, ChartBuilder, short, slug
 from orchestrator.report.charts.look import DARK, LIGHT
+from orchestrator.report.charts.trade_offs import trade_off_key
 from orchestrator.report.document import PARTS, Kind, Section, visible
 from orchestrator.report.formats.csv_rows import HEADER, CsvCell, csv_columns
 from orchestrator.report.sections.answer import title
 from orchestrator.report.sections.best import best_sentences
 from orchestrator.report.sections.document import SECTIONS, ReportSection, document
 from orchestrator.report.sections.doubts import doubts
+from orchestrator.report.sections.factors import factor_bullets
 from orchestrator.report.sections.headlines import headlines
 from orchestrator.report.sections.progress import counts
+from orchestrator.report.sections.whole_training import whole_training_bullets
 from orchestrator.report.verdicts import SIGNS, WORDS
 from orchestrator.report.wording import arm_names, grouped
 from workloads.data.cache import atomic_write, cache_folder
@@ -68,25 +71,33 @@ def to_html(
     summary: ReportSummary,
     sections: Sequence[ReportSection] = SECTIONS,
     charts: Sequence[ChartBuilder] = CHARTS,
+    *,
+    live_version: int | None = None,
 ) -> str:
     """Write the full report as one page that needs no network; its first screen is the answer.
+
+    A page with a `live_version` asks its server, next to itself as `live.json`, what runs now, and
+    is loaded again once the version there differs.
 
     Texts from specs and runs are escaped. In addition, the page's policy allows only its own
     scripts, and no requests: a text that became markup could do nothing.
     """
     heads = headlines(summary)
     first, *others = document(summary, sections).sections
-    on_top = {headline.bullet for headline in heads}
+    answers = [*whole_training_bullets(summary), *factor_bullets(summary)]
+    on_top = {headline.bullet for headline in heads} | set(answers)
     answer = replace(first, bullets=tuple(b for b in first.bullets if b not in on_top))
     plots = {plot.key: plot for plot in charts_of(summary, charts)}
     figures = {key: plot.specification("container") for key, plot in plots.items()}
-    forest = plots.pop("speedups", None)
+    forest, trade_off = plots.pop("speedups", None), plots.pop(_time_trade_off(summary), None)
     trials = trial_data(summary)
-    scripts = [vega(), *map(_file, ("page.js", "plots.js", "trials.js"))]
+    names = ["page.js", "plots.js", "trials.js", *(["live.js"] if live_version is not None else [])]
+    scripts = [vega(), *map(_file, names)]
     return _template().render(
         title=title(summary),
         version=__version__,
-        policy=_policy(scripts),
+        policy=_policy(scripts, asks_server=live_version is not None),
+        live_version=live_version,
         css=_file("page.css"),
         colours=list(zip(LIGHT, DARK, strict=True)),
         head=summary.sweep,
@@ -95,6 +106,8 @@ def to_html(
         counts=counts(summary),
         doubts=doubts(summary),
         forest=forest,
+        trade_off=trade_off,
+        answers=answers,
         questions=questions_of(
             [answer, *others], [*plots.values()], has_trials=bool(summary.trials)
         ),
@@ -106,6 +119,13 @@ def to_html(
         trials_json=script_json(trials),
         scripts=scripts,
     )
+
+
+def _time_trade_off(summary: ReportSummary) -> str:
+    """Return the key of the chart of the result against the time of training, over all hardware."""
+    timed = (front for front in summary.fronts if front.expense == "train_s")
+    front = next(timed, None)
+    return trade_off_key(front) if front else ""
 
 
 def questions_of(
@@ -158,14 +178,15 @@ def vega() -> str:
     return script
 
 
-def _policy(scripts: Iterable[str]) -> str:
-    """Return the policy of the page: no requests, and only these scripts, by their digests."""
+def _policy(scripts: Iterable[str], *, asks_server: bool) -> str:
+    """Return the policy of the page: no requests but to its server, and only these scripts."""
     # Source: W3C, "Content Security Policy Level 3", 2.3.1. Styles have no digests, because Vega
     # writes its own; they cannot request anything.
     digests = (b64encode(sha256(script.encode()).digest()).decode() for script in scripts)
+    requests = "connect-src 'self'; " if asks_server else ""
     allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
     return (
-        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; "
+        f"default-src 'none'; {requests}script-src {allowed}; style-src 'unsafe-inline'; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
     )
 

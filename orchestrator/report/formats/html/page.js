@@ -187,5 +187,5 @@ const report = (() => {
   form.addEventListener("reset", applySoon); // the fields change after the event
   form.addEventListener("submit", (event) => event.preventDefault());
 
-  return { root, byId, data, all, cell, isMissing, rounded, configs, element, fits, fitsBlock, fitsTrial, applyFilters, listeners };
+  return { root, byId, form, data, all, cell, isMissing, rounded, configs, element, fits, fitsBlock, fitsTrial, applyFilters, listeners };
 })();

@@ -1,5 +1,6 @@
 """Addresses of MLflow's stores, and its environment variables. Imports no MLflow."""
 
+import posixpath
 import re
 import tomllib
 import urllib.parse
@@ -26,6 +27,11 @@ def artifact_root(home: Path, uri: str) -> Path | None:
     return home.resolve() / "mlartifacts" if is_database(uri) else None
 
 
+def artifact_folder(home: Path, run_id: str) -> Path:
+    """Return the folder of a run's artifacts below the artifacts of a home, as MLflow makes it."""
+    return home / "mlartifacts" / run_id / "artifacts"
+
+
 def is_database(uri: str) -> bool:
     """Return whether the address names a database, which MLflow opens without a server."""
     scheme = uri.partition(":")[0].partition("+")[0]
@@ -36,6 +42,21 @@ def sqlite_path(uri: str) -> Path | None:
     """Return the file of a SQLite store; None for any other."""
     match = re.match(r"sqlite(\+\w+)?:///(?P<path>[^?]+)", uri)
     return Path(urllib.parse.unquote(match["path"])) if match else None
+
+
+def lies_below(uri: str, location: str) -> bool:
+    """Return whether an address of artifacts is one within another one; `..` is resolved."""
+    (place, path), (parent_place, parent_path) = map(_place, (uri, location))
+    return place == parent_place and path.startswith(f"{parent_path.rstrip('/')}/")
+
+
+def _place(uri: str) -> tuple[str, str]:
+    """Return an address as the place that has it, and a path there without `..`."""
+    parts = urllib.parse.urlsplit(uri)
+    is_file = parts.scheme in ("", "file")
+    place = "" if is_file else f"{parts.scheme}://{parts.netloc}"
+    path = urllib.parse.unquote(parts.path) if parts.scheme else uri
+    return place, posixpath.normpath(path)
 
 
 def without_mlflow_passwords(text: str) -> str:

@@ -24,6 +24,7 @@ _REMOTE = (
     "SELECT 1 FROM experiments WHERE artifact_location LIKE '%://%'"
     " AND artifact_location NOT LIKE 'file:%'"
 )
+_LOCATION = "SELECT artifact_location FROM experiments WHERE experiment_id = ?"
 _RUNS = (
     "SELECT run_uuid, CAST(experiment_id AS TEXT) AS experiment, name, status, start_time,"
     " end_time, artifact_uri FROM runs"
@@ -65,6 +66,7 @@ class SqliteClient:
     def __init__(self, path: Path) -> None:
         """Open the file; raise `sqlite3.Error` if it lacks a table, or artifacts are elsewhere."""
         target = f"{path.absolute().as_uri()}?mode=ro"
+        self._home = path.absolute().parent
         self._database = sqlite3.connect(target, _PATIENCE_S, uri=True)
         self._database.text_factory = lambda text: text.decode(errors="replace")
         for query in (_EXPERIMENTS, _RUNS, _TAGS, _PARAMS, _METRICS):
@@ -98,11 +100,11 @@ class SqliteClient:
         query = f"{_RUNS} WHERE {' AND '.join(clauses)} ORDER BY start_time"
         is_whole = names.PARENT_TAG not in filter_string
         rows = self._rows(query, *values, *experiment_ids)
-        return (self._stored(row, is_whole=is_whole) for row in rows)
+        return (self._stored_run(row, is_whole=is_whole) for row in rows)
 
     def get_run(self, run_id: str) -> StoredRun:
         """Return one run."""
-        return self._stored(self._run(run_id), is_whole=True)
+        return self._stored_run(self._run(run_id), is_whole=True)
 
     def list_artifacts(self, run_id: str) -> list[Any]:
         """Return the files and folders at the top of a run's artifacts."""
@@ -110,8 +112,16 @@ class SqliteClient:
         files = folder.iterdir() if folder.is_dir() else ()
         return [SimpleNamespace(path=file.name) for file in files]
 
+    def places(self, run_id: str) -> tuple[str, str]:
+        """Return the addresses of a run's artifacts, and of its experiment's."""
+        run = self._run(run_id)
+        (experiment,) = self._rows(_LOCATION, run.experiment)
+        return run.artifact_uri, experiment.artifact_location
+
     def folder(self, run_id: str) -> Path:
-        """Return the folder of a run's artifacts."""
+        """Return the folder of a run's artifacts, also where the home was copied or moved."""
+        if (moved := address.artifact_folder(self._home, run_id)).is_dir():
+            return moved
         uri = self._run(run_id).artifact_uri
         parts = urllib.parse.urlparse(uri)
         return Path(urllib.parse.unquote(parts.path) if parts.scheme else uri)
@@ -121,7 +131,8 @@ class SqliteClient:
             return row
         raise LookupError(f"no run {run_id}")
 
-    def _stored(self, row: Any, *, is_whole: bool) -> StoredRun:
+    def _stored_run(self, row: Any, *, is_whole: bool) -> StoredRun:
+        """Return the run of a row, with its params and metrics if it is to be whole."""
         queries = {"tags": _TAGS, **({"params": _PARAMS, "metrics": _METRICS} if is_whole else {})}
         maps: dict[str, Any] = {
             name: dict(self._database.execute(q, [row.run_uuid])) for name, q in queries.items()

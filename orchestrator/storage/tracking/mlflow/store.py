@@ -3,7 +3,7 @@
 A sweep's name is an experiment, and its files are artifacts.
 
 MLflow is imported on demand, which takes three seconds: SQLite files are read without it. Every
-error of MLflow is raised as a `TrackingError`.
+error of MLflow is raised as a `TrackingError` (`errors`).
 """
 
 import fcntl
@@ -11,7 +11,6 @@ import functools
 import json
 import logging
 import os
-import re
 import shutil
 import sqlite3
 import tempfile
@@ -21,10 +20,16 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from orchestrator.core.errors import one_line
 from orchestrator.core.trial import DatasetRecord, canonical, digest
-from orchestrator.storage.tracking.errors import ContentRefused, StoreAway, TrackingError
-from orchestrator.storage.tracking.mlflow import address, names, sqlite_client, ui_views
+from orchestrator.storage.tracking.errors import TrackingError
+from orchestrator.storage.tracking.mlflow import (
+    address,
+    moved_homes,
+    names,
+    sqlite_client,
+    ui_views,
+)
+from orchestrator.storage.tracking.mlflow.errors import mlflow_errors_translated
 from orchestrator.storage.tracking.records import SOURCE_TAG, Answer, Manifest
 from orchestrator.storage.tracking.tracker import Point, RunStatus, StoredRun, TrialContent
 from orchestrator.storage.tracking.trial_content import entity_name, param_texts
@@ -39,11 +44,7 @@ _DATASET_SOURCE_LIMIT = 10_000  # of 65,535 bytes: JSON may need six for a chara
 _RUNS_PER_PAGE = 500
 _ANALYSED_ROWS = 1000
 _ANALYSE_WAIT_S = 2.0
-_SHOWN = 600  # characters of an error: SQLAlchemy quotes whole statements
-_CONTENT_ERRORS = ("INVALID_PARAMETER_VALUE", "BAD_REQUEST")
 _CONTENT_METHODS = ("create_run", "log_batch", "log_inputs", "log_text")
-_TOO_LARGE = 413  # HTTP: a proxy or server with a limit on bodies
-_FORBIDDEN, _SERVER_ERROR = 403, 500
 _RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
 _KERAS_MODEL = {
     "flavors": {
@@ -72,7 +73,9 @@ class MlflowStore:
         client: Any = self._quick
         if client is None:
             address.set_defaults(os.environ)  # it reads some when imported, some at each request
-            with _translated(self.shown), _creation_lock(uri):
+            with mlflow_errors_translated(self.shown), _creation_lock(uri):
+                if home and (file := address.sqlite_path(uri)):
+                    moved_homes.correct_addresses(file, home)
                 if address.is_database(uri):
                     _probe(uri)  # MLflow itself tries for 100 s
                 client = import_mlflow().MlflowClient(tracking_uri=uri)
@@ -125,7 +128,7 @@ class MlflowStore:
 
     def run(self, run_id: str) -> StoredRun:
         """Return one run."""
-        return _stored(self._client.get_run(run_id))
+        return _to_stored_run(self._client.get_run(run_id))
 
     def log(
         self,
@@ -183,6 +186,8 @@ class MlflowStore:
             self._client.log_outputs(
                 run.run_id, [import_mlflow().entities.LoggedModelOutput(model_id, 0)]
             )
+        place = self._client.get_logged_model(model_id).artifact_location
+        self._expect_below(place, self._location(run.experiment_id))
         self._client.log_model_artifacts(model_id, str(folder))
         self._client.finalize_logged_model(model_id, "READY")
 
@@ -204,6 +209,7 @@ class MlflowStore:
 
     def write_file(self, run_id: str, path: str, content: str | Path) -> None:
         """Write a text, or a copy of a file, as an artifact, and replace one of that path."""
+        self._expect_own_place(run_id)
         if isinstance(content, str):
             self._client.log_text(run_id, content, path)
             return
@@ -215,23 +221,47 @@ class MlflowStore:
 
     def files(self, run_id: str) -> list[str]:
         """Return the names of the files and folders at the top of a run's artifacts."""
+        self._expect_own_place(run_id)
         return [info.path for info in self._client.list_artifacts(run_id)]
 
     @contextmanager
     def file(self, run_id: str, path: str) -> Iterator[Path]:
         """Give an artifact as a file that exists while the context lasts."""
+        self._expect_own_place(run_id)
         if self._quick:
-            with _translated(self.shown):
+            with mlflow_errors_translated(self.shown):
                 local = self._quick.folder(run_id) / path
                 local.open("rb").close()  # or raise
             yield local
             return
         with tempfile.TemporaryDirectory() as folder:
-            with _translated(self.shown):
+            with mlflow_errors_translated(self.shown):
                 local = import_mlflow().artifacts.download_artifacts(
                     run_id=run_id, artifact_path=path, dst_path=folder, tracking_uri=self.uri
                 )
             yield Path(local)
+
+    def _expect_own_place(self, run_id: str) -> None:
+        """Refuse a run whose artifacts are not below its experiment: any folder could be meant."""
+        if self._quick:
+            with mlflow_errors_translated(self.shown):
+                self._expect_below(*self._quick.places(run_id))
+        else:
+            info = self._client.get_run(run_id).info
+            self._expect_below(info.artifact_uri, self._location(info.experiment_id))
+
+    def _location(self, experiment_id: str) -> str:
+        """Return where the artifacts of an experiment are."""
+        return str(self._client.get_experiment(experiment_id).artifact_location)
+
+    def _expect_below(self, uri: str, location: str) -> None:
+        if not address.lies_below(uri, location):
+            raise TrackingError(
+                self.shown,
+                f"artifacts below those of the experiment ({location})",
+                uri,
+                "Somebody has changed the store: restore a copy, or delete this run in MLflow",
+            )
 
     def show_sweep(
         self, run_id: str, manifest: Manifest, settings: set[str], answer: Answer | None
@@ -242,8 +272,10 @@ class MlflowStore:
         if answer is None:
             return
         links = ui_views.markdown_links(experiment, run_id)
-        note = answer.description + links
-        self._describe_experiment(experiment, note)
+        # From its list of experiments MLflow's UI opens, whatever the kind of the experiment, the
+        # view that the browser had last, at first one for traces. That shows two lines of this.
+        self._describe_experiment(experiment, f"{links}\n\n{answer.description}")
+        note = f"{answer.description}\n{links}\n"
         run, params = self.run(run_id), param_texts(answer.params)
         now_ms = round(time.time() * 1000)
         # A param cannot change. What differs in a later session, such as a version, is a tag.
@@ -339,7 +371,7 @@ class MlflowStore:
             max_results=_RUNS_PER_PAGE,
             order_by=["attributes.start_time ASC"],
         )
-        return map(_stored, pages)
+        return map(_to_stored_run, pages)
 
 
 class _Client:
@@ -353,7 +385,7 @@ class _Client:
         method = getattr(self._client, name)
 
         def call(*arguments: Any, **options: Any) -> Any:
-            with _translated(self._shown, content=name in _CONTENT_METHODS):
+            with mlflow_errors_translated(self._shown, content=name in _CONTENT_METHODS):
                 return method(*arguments, **options)
 
         return call
@@ -375,59 +407,15 @@ def _pages(shown: str, search: Callable[..., Any], **options: Any) -> Iterator[A
     token: str | None = None
     while True:
         page = search(**options, page_token=token)
-        with _translated(shown):
+        with mlflow_errors_translated(shown):
             yield from page
         token = getattr(page, "token", None)  # `SqliteClient` has no pages
         if not token:
             return
 
 
-@contextmanager
-def _translated(shown: str, *, content: bool = False) -> Iterator[None]:
-    """Translate errors; with `content`, rejected content becomes `ContentRefused`."""
-    try:
-        yield
-    except TrackingError:
-        raise
-    except Exception as error:
-        is_refused = getattr(error, "error_code", "") in _CONTENT_ERRORS
-        if content and (is_refused or _http_status(error) == _TOO_LARGE):
-            raise ContentRefused(
-                f"MLflow store {shown}",
-                "content that it takes",
-                address.without_mlflow_passwords(one_line(error))[:_SHOWN],
-                "Raise the server's limit on bodies, or please report this as a defect of rnnsweep",
-            ) from error
-        raise _refused(shown, error) from error
-
-
-def _refused(where: str, error: Exception) -> TrackingError:
-    received = address.without_mlflow_passwords(one_line(error))[:_SHOWN]
-    status = _http_status(error)
-    next_step = "Check MLFLOW_TRACKING_URI, and that the store is running and can be reached"
-    if "maintenance mode" in received:
-        next_step = "MLflow has retired folders as stores: use sqlite:///PATH or a server's address"
-    elif status == _FORBIDDEN:
-        next_step = (
-            "The server forbids this: start it with --allowed-hosts naming the host in this"
-            " address, or check what the server's permissions allow you"
-        )
-    elif "No space left" in received or "disk is full" in received:
-        next_step = "Make room on the disk"
-    is_server = where.startswith(("http", "postgresql", "mysql"))
-    kind = StoreAway if is_server and (status is None or status >= _SERVER_ERROR) else TrackingError
-    return kind(f"MLflow store {where}", "a working store", received, next_step)
-
-
-def _http_status(error: Exception) -> int | None:
-    if match := re.search(r"failed with error code (\d{3}) !=", str(error)):  # no JSON: a proxy's
-        return int(match[1])
-    if hasattr(error, "get_http_status_code"):  # MLflow's own
-        return int(error.get_http_status_code())
-    return getattr(getattr(error, "response", None), "status_code", None)  # the HTTP library's
-
-
-def _stored(run: Any) -> StoredRun:
+def _to_stored_run(run: Any) -> StoredRun:
+    """Return a run of MLflow as the tracker's type; a `StoredRun` as it is."""
     if isinstance(run, StoredRun):
         return run
     info = run.info

@@ -22,6 +22,7 @@ from orchestrator.storage.tracking.mlflow import names
 from orchestrator.storage.tracking.records import Manifest
 from workloads.backends.registry import is_compiled
 from workloads.implementations import parse_implementation
+from workloads.metrics import find_metric
 
 _TAG = "mlflow.sharedViewState."
 _CHARTS = {"compareRunsMode": "CHART"}
@@ -32,7 +33,7 @@ _VIEW = json.loads(Path(__file__).with_name("ui_view.json").read_text(encoding="
 def view_tags(parent_id: str, manifest: Manifest, settings: Collection[str]) -> dict[str, str]:
     """Return the experiment's tag with a sweep's view; `settings` are named in trials' configs."""
     params = sorted({*manifest.identity.search.get("space", {}), *settings})
-    charts = list(_charts(manifest, params))
+    charts = list(_chart_cards(manifest, params))
     used = {chart["metricSectionId"] for chart in charts}
     columns = [
         *(f"metrics.`{name}`" for name in dict.fromkeys((*manifest.objectives, *_VIEW["columns"]))),
@@ -54,12 +55,12 @@ def view_tags(parent_id: str, manifest: Manifest, settings: Collection[str]) -> 
     }
     # Some servers take 5,000 characters of an experiment's tag; its UI packs them in this way too.
     packed = base64.b64encode(zlib.compress(canonical(state).encode(), 9)).decode()
-    return {f"{_TAG}{_key(parent_id)}": f"deflate;{packed}"}
+    return {f"{_TAG}{_storage_key(parent_id)}": f"deflate;{packed}"}
 
 
 def view_link(address: str, experiment_id: str, parent_id: str, **shown: str) -> str:
     """Return the link to a sweep's view in the UI at `address`."""
-    shown["viewStateShareKey"] = _key(parent_id)
+    shown["viewStateShareKey"] = _storage_key(parent_id)
     return _link(f"{address}/#/experiments/{experiment_id}/runs", shown)
 
 
@@ -74,7 +75,7 @@ def markdown_links(experiment_id: str, parent_id: str) -> str:
     trials = view_link(".", experiment_id, parent_id)
     charts = view_link(".", experiment_id, parent_id, **_CHARTS)
     generations = sweeps_link(".", [experiment_id])
-    return f"\n[Trials]({trials}) · [charts]({charts}) · [all generations]({generations})\n"
+    return f"[Trials]({trials}) · [charts]({charts}) · [all generations]({generations})"
 
 
 def colour_tags(arm_index: int | None) -> dict[str, str]:
@@ -91,13 +92,20 @@ def _link(page: str, shown: dict[str, str]) -> str:
     return f"{page}?{urllib.parse.urlencode(query, quote_via=urllib.parse.quote)}"
 
 
-def _key(parent_id: str) -> str:
+def _storage_key(parent_id: str) -> str:
     return f"rnnsweep-{parent_id[:12]}"
 
 
-def _charts(manifest: Manifest, params: list[str]) -> Iterator[dict[str, Any]]:
+def _chart_cards(manifest: Manifest, params: list[str]) -> Iterator[dict[str, Any]]:
+    """Yield the charts of a sweep's trials as MLflow's page describes them."""
     objectives = list(manifest.objectives)
     factors = [name for name in _factors(manifest.arms) if name not in params]
+    result = next((name for name in objectives if find_metric(name).is_result), "val_accuracy")
+    sides = {
+        "xaxis": {"key": "train_s", "type": "METRIC"},
+        "yaxis": {"key": result, "type": "METRIC"},
+    }
+    yield _card("SCATTER", "trade_off", f"train_s {result}", **sides)
     for section, axis_names in (("sizes", params), ("arms", factors)):
         for name in axis_names:
             for metric in dict.fromkeys((*objectives, *_VIEW["outcomes"])):

@@ -13,6 +13,7 @@ import pytest
 
 from orchestrator.execution.telemetry import (
     Instruments,
+    OthersMeter,
     Recording,
     TelemetrySampler,
     TimeWindow,
@@ -22,6 +23,7 @@ from orchestrator.execution.telemetry import (
 from orchestrator.execution.telemetry import sampler as sampler_module
 from orchestrator.execution.telemetry.gpu_gauge import GpuGauge
 from orchestrator.execution.telemetry.node_gauge import Neighbours, NodeGauge
+from orchestrator.execution.telemetry.readings import NodeReading
 from orchestrator.execution.telemetry.sensors import CpuClocks, Rapl
 from orchestrator.execution.telemetry.summary import summarise_telemetry
 from orchestrator.hardware.gpu_readers import LinkTraffic
@@ -191,6 +193,7 @@ def pid() -> Iterator[int]:
 def short_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("orchestrator.execution.telemetry.summary.LEAST_S", 0.2)
     monkeypatch.setattr("orchestrator.execution.telemetry.summary.LEAST_WINDOW_S", 0.1)
+    monkeypatch.setattr("orchestrator.execution.telemetry.summary.LEAST_LOAD_S", 0.1)
     for name, value in (("WHOLE_S", 0.1), ("COUNTER_S", 0.05), ("POWER_S", 0.05), ("REST", 1.0)):
         monkeypatch.setattr(f"{SAMPLER}._{name}", value)
 
@@ -384,3 +387,42 @@ def test_a_few_cpus_stand_for_all(tmp_path: Path) -> None:
         folder = tmp_path / f"cpu{cpu}/cpufreq"
         write(folder, base_frequency=1_000_000, scaling_cur_freq=clock_khz)
     assert CpuClocks(range(17), tmp_path).share() == 0.5
+
+
+@pytest.mark.parametrize(
+    ("busy_s", "steal_s", "trainer_s", "is_disturbed"),
+    [
+        (2.0, 0.0, 2.0, False),
+        (2.5, 0.0, 1.8, True),  # others took 17 %
+        (2.5, 0.0, 1.9, False),  # 15 %
+        (2.5, 0.4, 2.2, True),  # the host is an other, too
+        (1.9, 0.0, 2.0, False),  # counted a moment later
+        (4.0, 0.0, None, False),  # the trainer has ended
+    ],
+)
+def test_others_took_the_cpu_time_that_the_trainers_did_not(
+    pid: int,
+    monkeypatch: pytest.MonkeyPatch,
+    busy_s: float,
+    steal_s: float,
+    trainer_s: float | None,
+    is_disturbed: bool,
+) -> None:
+    began = NodeReading(100.0, 400.0, 5.0, 50.0, 1.0, 2.0)
+    ended_s = None if trainer_s is None else 50.0 + trainer_s
+    ended = NodeReading(100.0 + busy_s, 404.0, 5.0 + steal_s, ended_s, 1.0, 2.0)
+    meter = OthersMeter([pid])
+    readings = iter([began, ended])
+    monkeypatch.setattr(NodeGauge, "read", lambda _: next(readings))
+    meter.start()
+    assert meter.is_disturbed(15.0) == is_disturbed
+
+
+def test_a_meter_counts_what_runs_beside_the_trainers(pid: int) -> None:
+    meter = OthersMeter([pid])
+    meter.start()
+    until_s = time.process_time() + 0.3
+    while time.process_time() < until_s:
+        pass
+    taken = meter.taken_s()
+    assert taken is not None and 0.25 < taken[0] <= taken[1]

@@ -275,6 +275,39 @@ def test_cpus_are_slow_and_hot_in_a_cpu_s_trial_only() -> None:
     assert not {"clock_drop_pct", "throttled_pct"} & set(summarise_telemetry(recording(samples))[0])
 
 
+def hogged(at_s: float) -> NodeReading:
+    """Four CPUs: the trainer keeps two busy until 8 s, others two of them from 6 to 10 s."""
+    trainer_s, others_s = 2 * min(at_s, 8.0), 2 * min(max(at_s - 6.0, 0.0), 4.0)
+    return node(at_s, busy_s=trainer_s + others_s, steal_s=0.0, trainer_s=trainer_s)
+
+
+@pytest.mark.parametrize(
+    ("windows", "sampled_s", "others_pct"),
+    [
+        ([(7.0, 9.0)], (0.0, 20.0), 50.0),
+        ([(7.0, 7.1)], (0.0, 20.0), 50.0),  # 6.05 to 8.05
+        ([(4.0, 4.2)], (0.0, 20.0), 0.0),
+        ([(5.0, 5.5), (7.5, 8.0)], (0.0, 20.0), 100 * 4 / 12),  # 5 to 8
+        ([(9.5, 9.7)], (9.0, 9.8), 50.0),  # the whole trial
+        ([(8.0, 8.2)], (8.0, 20.0), 50.0),  # 8 to 10
+        ([(9.5, 9.7)], (9.4, 9.8), None),  # too short
+    ],
+)
+def test_the_work_of_others_is_observed_around_a_short_training(
+    windows: Sequence[tuple[float, float]],
+    sampled_s: tuple[float, float],
+    others_pct: float | None,
+) -> None:
+    at_s = [index / 10 for index in range(201)]
+    samples = [Sample(s, node=hogged(s)) for s in at_s if sampled_s[0] <= s <= sampled_s[1]]
+    metrics, _ = summarise_telemetry(recording(samples, [TimeWindow(*ends) for ends in windows]))
+    if others_pct is None:
+        assert not {"others_cpu_pct", "steal_pct"} & metrics.keys()
+    else:
+        assert metrics["others_cpu_pct"] == pytest.approx(others_pct, abs=0.5)
+    assert "trainer_cpu_pct" in metrics
+
+
 def test_what_was_not_measured_is_absent_and_never_0() -> None:
     blind = [Sample(sample.at_s, (GpuReading(),)) for sample in gpu_samples()]
     metrics, telemetry = summarise_telemetry(recording(blind))

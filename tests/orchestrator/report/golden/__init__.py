@@ -9,8 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from orchestrator.analysis.summary import ReportSummary, summarise
-from orchestrator.core.arms import Arm
+from orchestrator.core.arms import Arm, HardwareUse, Usage, Variant
 from orchestrator.core.criteria import PublishedRow, ReportCriteria
+from orchestrator.core.formats import this_rnnsweep
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import DatasetRecord, FinishedTrial, Kernel
 from orchestrator.report.compare.changes import compare_sides, failing
@@ -18,7 +19,7 @@ from orchestrator.report.compare.document import changes_document, changes_json
 from orchestrator.report.compare.sides import Side
 from orchestrator.report.formats.text import to_text
 from orchestrator.report.render import render, to_short_markdown
-from tests.building.arms import ARMS_OF_CELLS, CPU, PORTABLE, UNROLL, XLA
+from tests.building.arms import ARMS_OF_CELLS, CPU, GRU, LSTM, PORTABLE, UNROLL, XLA
 from tests.building.hardware import build_timing_use
 from tests.building.large_records import build_large_record
 from tests.building.records import build_record
@@ -37,6 +38,8 @@ def reports() -> Iterator[tuple[str, str]]:
         "busy": summarise(busy()),
         "few-blocks": summarise(few_blocks()),
         "variants": summarise(variants()),
+        "threads": summarise(threads()),
+        "f1": summarise(own_objective()),
         "many-arms": summarise(build_large_record(8, 10)),
         "failed": summarise(failed()),
     }
@@ -44,7 +47,7 @@ def reports() -> Iterator[tuple[str, str]]:
     yield "everything.txt", render(every, "text", full=True)
     yield "everything-short.md", to_short_markdown(every, 2000, "report.html")
     yield "crossing.txt", render(summarise(crossing()), "text", full=True)
-    yield "crossing.json", render(summarise(crossing()), "json")
+    yield "crossing.json", _of_no_version(render(summarise(crossing()), "json"))
     yield "timed.txt", render(summarise(timed()), "text", full=True)
     yield "stopped.txt", render(summarise(stopped()), "text", parts=("fastest", "trust"))
     before, after = crossing(), replace(crossing(slower=1.2), run_id="after", state="running")
@@ -52,8 +55,15 @@ def reports() -> Iterator[tuple[str, str]]:
     yield "changes.txt", to_text(changes_document(changes))
     yield (
         "changes.json",
-        json.dumps(changes_json(changes, failing(changes, ["slower"])), indent=1) + "\n",
+        _of_no_version(json.dumps(changes_json(changes, failing(changes, ["slower"])), indent=1))
+        + "\n",
     )
+
+
+def _of_no_version(text: str) -> str:
+    """Leave out who wrote JSON: each commit would change the files."""
+    writer = this_rnnsweep()
+    return text.replace(f'"{writer.version}"', '""').replace(f'"{writer.commit}"', '""')
 
 
 def everything() -> ReportSummary:
@@ -145,6 +155,40 @@ def variants() -> SweepRecord:
         )
     ]
     return build_record(trials, ARMS_OF_CELLS, settings={"cell": "lstm", "epochs": 3})
+
+
+def threads() -> SweepRecord:
+    """Return a sweep of two cells on one and on two threads; two help the LSTM more."""
+    uses = [HardwareUse(CPU.hardware_class, Usage(threads=count)) for count in (1, 2)]
+    arms = tuple(Arm("torch/fused", use, cell) for use in uses for cell in (LSTM, GRU))
+    trials = [
+        build_trial(
+            block,
+            arm,
+            step_ms=ms * (1 + 0.01 * ((block + place) % 3)),
+            val_accuracy=(0.9, 0.92)[arm.variant == GRU] + 0.001 * ((block * place) % 4),
+            train_s=ms * 0.3,
+            compile_s=0.1,
+        )
+        for block in range(8)
+        for place, (arm, ms) in enumerate(zip(arms, (10.0, 8.0, 5.0, 4.6), strict=True))
+    ]
+    return build_record(trials, arms, datasets=(DIGITS,))
+
+
+def own_objective() -> SweepRecord:
+    """Return a sweep of a user's own workload: one variant has the better f1, times are equal."""
+    arms = tuple(Arm("python/own", CPU, Variant(name, {"trick": name})) for name in ("bad", "good"))
+    trials = [
+        build_trial(
+            block,
+            arm,
+            metrics={"f1": f1 + 0.01 * (block % 3), "train_s": 1 + 0.01 * ((block + place) % 3)},
+        )
+        for block in range(9)
+        for place, (arm, f1) in enumerate(zip(arms, (0.5, 0.9), strict=True))
+    ]
+    return build_record(trials, arms, objectives={"f1": "maximize"}, workload="f1_of:workload")
 
 
 def few_blocks() -> SweepRecord:

@@ -10,11 +10,24 @@ import pyarrow.parquet as pq
 import pytest
 
 from orchestrator.core.arms import Arm
-from orchestrator.core.criteria import AutoBlocks, Margins, PublishedRow, ReportCriteria
+from orchestrator.core.criteria import (
+    AutoBlocks,
+    HardwarePrice,
+    Margins,
+    PublishedRow,
+    ReportCriteria,
+)
+from orchestrator.core.formats import this_rnnsweep
 from orchestrator.core.trial import ConfigValue, FinishedTrial
-from orchestrator.storage.tracking import trial_table
-from orchestrator.storage.tracking.errors import Damaged, SweepNotFound, TrackingError, WrongVersion
-from orchestrator.storage.tracking.reader import find, list_sweeps, read_stored_sweep
+from orchestrator.storage.tracking import records, trial_table
+from orchestrator.storage.tracking.errors import (
+    Damaged,
+    Outdated,
+    SweepNotFound,
+    TrackingError,
+    WrongVersion,
+)
+from orchestrator.storage.tracking.reader import find, list_sweeps, read_rows, read_stored_sweep
 from orchestrator.storage.tracking.records import LEASE_TAG, RECORD_TAG
 from orchestrator.storage.tracking.tracker import StoredRun, Tracker
 from orchestrator.storage.tracking.trackers import open_tracker
@@ -186,7 +199,7 @@ def test_a_table_has_the_columns_of_queries_and_gives_back_its_trials(tmp_path: 
     trial = replace(trial, trial=replace(trial.trial, config=config))
     other = replace(trial, trial=replace(trial.trial, key="k", config={**config, "mixed": "auto"}))
     path = tmp_path / "trials.parquet"
-    rows = [replace(one, run_id=run_id) for one, run_id in ((trial, "a"), (other, "b"))]
+    rows = [replace(stored, run_id=run_id) for stored, run_id in ((trial, "a"), (other, "b"))]
     trial_table.write_table(path, 7, [*rows, replace(build_failed_trial(1), run_id="c")])
     number, table = read_stored_rows(path)
     assert number == 7 and "record" not in table.column_names
@@ -242,30 +255,75 @@ def give_another_version(home: Path, place: str, version: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "expected", "received"),
+    ("place", "form", "received"),
     [
-        (f"tag {RECORD_TAG} of run", 8, 99),
-        ("sweep.json of run", 6, None),
-        (f"tag {LEASE_TAG} of run", 2, 99),
-        ("trials.parquet of run", 8, 99),
+        (f"tag {RECORD_TAG} of run", records.TRIAL, 99),
+        ("sweep.json of run", records.MANIFEST, None),
+        (f"tag {LEASE_TAG} of run", records.LEASE, 99),
     ],
 )
-def test_a_store_of_another_version_is_refused(
-    home: Path, place: str, expected: int, received: int | None
+def test_a_store_of_a_format_that_is_not_read_is_refused(
+    home: Path, place: str, form: records.Form[Any], received: int | None
 ) -> None:
     record(home, build_full_trial(0))
-    give_another_version(home, place, expected)
+    number = form.format.number
+    give_another_version(home, place, number)
     for read in (lambda: read_stored_sweep(address(home), "quickstart"), lambda: record(home)):
         with pytest.raises(WrongVersion) as caught:
             read()
-        where, _, *versions = caught.value.args
-        assert (where.startswith(place), versions) == (True, [expected, received])
-        assert tracker(home).shown in where
-        assert "--fresh" in str(caught.value)
+        text = str(caught.value)
+        assert text.startswith(place)
+        assert tracker(home).shown in text
+        assert f"of format {number}, received" in text
+        if received is None:
+            assert "no format number, from before the first release" in text
+        else:
+            assert f"format 99 of {this_rnnsweep()}" in text
     assert [run.name for run in list_sweeps(address(home))] == ["quickstart"]
     with writer(home) as opened:  # as --fresh does
         assert opened.open(build_opening(replace(IDENTITY, generation=2))) == ([], [])
     assert find(address(home), "quickstart", fresh=True) == (2, None, "")
+
+
+def test_a_store_of_former_formats_is_read_and_continued(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(home, build_full_trial(0), build_full_trial(1))
+    former = {form: form.format for form in (records.TRIAL, records.MANIFEST, records.LEASE)}
+
+    def next_trial(content: dict[str, Any]) -> dict[str, Any]:
+        return content | {"outcome": content["outcome"] | {"cost_basis": "a bill"}}
+
+    def next_manifest(content: dict[str, Any]) -> dict[str, Any]:
+        return content | {"repeats": 3}
+
+    changes = (next_trial, next_manifest, lambda content: content)
+    for (form, now), change in zip(former.items(), changes, strict=True):
+        raised = replace(now, number=now.number + 1, migrations={now.number: change})
+        monkeypatch.setattr(form, "format", raised)
+    read = read_stored_sweep(address(home), "quickstart")
+    assert (read.repeats, [trial.cost_basis for trial in read.trials]) == (3, ["a bill"] * 2)
+    record(home, build_full_trial(2))
+    assert [trial.block for trial in trials(home)] == [0, 1, 2]
+    number = former[records.MANIFEST].number
+    with tracker(home).file(parent(home).run_id, f"sweep-format-{number}.json") as kept:
+        assert records.MANIFEST.number_of(kept.read_text()) == number
+    with tracker(home).file(parent(home).run_id, "sweep.json") as written:
+        assert records.MANIFEST.number_of(written.read_text()) == number + 1
+
+
+def test_a_table_of_another_format_is_written_again(home: Path) -> None:
+    record(home, build_full_trial(0), build_full_trial(1))
+    before = read_stored_sweep(address(home), "quickstart")
+    give_another_version(home, "trials.parquet", trial_table.TABLE.number)
+    with pytest.raises(Outdated):
+        trial_table.read_table(table(home))
+    assert read_stored_sweep(address(home), "quickstart").trials == before.trials
+    sweep, rows = read_rows(address(home), "quickstart")
+    assert (sweep.run_id, rows.num_rows) == (before.run_id, 2)
+    record(home)
+    number, trials = trial_table.read_table(table(home))
+    assert (number, len(trials)) == (1, 2)
 
 
 def test_read_sweep_is_what_a_report_needs(home: Path) -> None:
@@ -333,3 +391,18 @@ def test_generations_are_separate(home: Path) -> None:
         read_stored_sweep(address(home), "quickstart", 3)
     with pytest.raises(SweepNotFound, match=r"'quikstart' in .*nearest there: quickstart"):
         read_stored_sweep(address(home), "quikstart")
+
+
+def test_costs_follow_from_the_prices_of_the_last_start(home: Path) -> None:
+    """The trials were recorded without a price; the last start of the sweep has one."""
+    record(home, build_full_trial(0), build_full_trial(0, XLA))
+    price = HardwarePrice("cpu", "a bill", "2026-11-27", usd_per_hour=3600.0)
+    with writer(home) as opened:
+        opened.open(build_opening(criteria=ReportCriteria(prices=(price,))))
+        opened.close("complete", {})
+    read = read_stored_sweep(address(home), "quickstart")
+    for trial in read.trials:
+        assert trial.metrics["cost_usd"] == pytest.approx(5.5)
+        assert trial.metrics["train_cost_usd"] == pytest.approx(1.5)
+    rows = read_rows(address(home), "quickstart")[1]
+    assert rows["metric.cost_usd"].to_pylist() == [pytest.approx(5.5)] * 2

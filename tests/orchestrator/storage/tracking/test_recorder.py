@@ -1,10 +1,12 @@
 """The recorder: a process of its own, every trial exactly once, whatever dies or fails between."""
 
+import subprocess
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from multiprocessing import Pipe
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -15,7 +17,7 @@ import pytest
 from orchestrator.core.trial import FinishedTrial
 from orchestrator.storage.lock import Owner
 from orchestrator.storage.tracking.errors import NotRecorded, TrackingError
-from orchestrator.storage.tracking.recorder import Recorder, RecorderProcess
+from orchestrator.storage.tracking.recorder import Recorder, RecorderDied, RecorderProcess
 from orchestrator.storage.tracking.records import LEASE, LEASE_TAG, Lease, record_of
 from orchestrator.storage.tracking.trackers import open_tracker
 from tests.building.arms import XLA
@@ -37,7 +39,7 @@ def recorded(home: Path) -> list[tuple[str, str]]:
 
 def process_of_recorder() -> psutil.Process:
     children = psutil.Process().children()
-    (process,) = [one for one in children if "orchestrator.storage.tracking" in one.cmdline()]
+    (process,) = [child for child in children if "orchestrator.storage.tracking" in child.cmdline()]
     return process
 
 
@@ -79,7 +81,7 @@ def test_trials_are_recorded_in_another_process_and_a_killed_one_doubles_none(
         had = {trial.key: trial for trial in trials}
         read = opened.read(had)
         records = {key: record_of(trial) for key, trial in had.items()}
-        assert ({one.key: one for one in read.trials}, read.state) == (records, "running")
+        assert ({trial.key: trial for trial in read.trials}, read.state) == (records, "running")
         assert all(trial.run_id for trial in read.trials)
         opened.close("complete", {"report.md": "# done"})
         assert opened.read(had).state == "complete"
@@ -87,6 +89,20 @@ def test_trials_are_recorded_in_another_process_and_a_killed_one_doubles_none(
     assert not second.is_running()
     expect_once(home, [*TRIALS, build_failed_trial(0, XLA)])
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_recorder_that_hangs_at_its_end_is_killed(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orchestrator.storage.tracking.recorder._EXIT_LIMIT_S", 0.1)
+    process = RecorderProcess(address(home), home, home / "recorder.log")
+    ours, theirs = Pipe()
+    theirs.close()
+    with subprocess.Popen(["sleep", "600"]) as hanging:
+        process._running = hanging, ours
+        with pytest.raises(RecorderDied, match="exit status -9"):
+            process.ask("record", ())
+    assert process._running is None, "the next call starts another one"
 
 
 def test_what_a_store_that_is_down_lacks_is_recorded_later_except_what_it_refuses(

@@ -18,7 +18,7 @@ from orchestrator.storage.tracking.errors import (
     TrackingError,
 )
 from orchestrator.storage.tracking.reader import find, read_stored_sweep
-from orchestrator.storage.tracking.records import BEAT_S, LEASE, LEASE_S, LEASE_TAG, Lease
+from orchestrator.storage.tracking.records import LEASE, LEASE_S, LEASE_TAG, RENEWAL_S, Lease
 from orchestrator.storage.tracking.tracker import StoredRun, Tracker
 from orchestrator.storage.tracking.trial_content import trial_content
 from tests.building.stores import build_opening
@@ -130,9 +130,9 @@ def test_an_owner_elsewhere_is_believed_until_its_lease_ends(
     record(home, build_full_trial())
     with writer(home) as opened:
         opened.open(build_opening())
-        with pytest.raises(LeaseHeld):  # the loss is noticed at the next beat
+        with pytest.raises(LeaseHeld):  # the loss is noticed at the next renewal
             first.record([build_full_trial(1)])
-    with pytest.raises(LeaseHeld):  # it is free by now, and yet lost
+    with pytest.raises(LeaseHeld, match="taken it over meanwhile, and ended"):  # free, yet lost
         first.record([build_full_trial(1)])
     with pytest.raises(LeaseHeld):
         first.open(build_opening(owner=away), True)
@@ -146,7 +146,7 @@ def test_a_damaged_lease_is_none_and_one_far_ahead_is_ignored_on_request(home: P
     record(home)
     far = LEASE.dump(Lease(replace(Owner.here(), machine="other-boot"), 1e18))
     store.log(parent(home).run_id, tags={LEASE_TAG: far})
-    with pytest.raises(LeaseHeld, match="--take-over"):
+    with pytest.raises(LeaseHeld, match="take_over=True"):
         record(home)
     with writer(home) as opened:
         asked = replace(build_opening(), takes_over=True)
@@ -216,19 +216,19 @@ def test_a_driver_gets_what_it_has_not_and_learns_what_the_store_lacks(home: Pat
     assert read_stored_sweep(address(home), "quickstart").blocks == 9
 
 
-def test_the_heartbeat_renews_the_lease(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lease_is_renewed_when_it_is_time(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def lease() -> Lease:
         return LEASE.load(parent(home).tags[LEASE_TAG], "the test")
 
     with writer(home) as opened:
         opened.open(build_opening())
         before = lease()
-        opened.beat()
+        opened.renew_lease()
         assert lease() == before  # not yet time
         now_s = time.time()
-        monkeypatch.setattr(time, "time", lambda: now_s + BEAT_S + 1)
+        monkeypatch.setattr(time, "time", lambda: now_s + RENEWAL_S + 1)
         opened.record([])  # for hours, if one trial takes hours
-        assert lease().until_s >= before.until_s + BEAT_S
+        assert lease().until_s >= before.until_s + RENEWAL_S
     assert lease() == Lease()
 
 

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import tarfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from orchestrator.storage.tracking.tracker import read_run_text
 from orchestrator.storage.tracking.trial_table import to_rows
 from orchestrator.storage.tracking.writer import unpack_model
 from tests.building.arms import XLA
-from tests.building.stores import build_opening, mlflow_address
+from tests.building.stores import build_home, build_opening, mlflow_address
 from tests.building.trials import IDENTITY, build_failed_trial, build_full_trial
 from tests.orchestrator.storage.tracking.mlflow.stored import sweep_run, trial_runs
 from tests.orchestrator.storage.tracking.recording import record, writer
@@ -95,51 +96,112 @@ def test_one_trial_that_mlflow_refuses_keeps_no_other_waiting(
     assert record(home) == [build_full_trial(1)]
 
 
-def test_the_parent_run_has_the_answer_reports_and_documents(home: Path) -> None:
-    halved = {**build_full_trial().metrics, "step_ms": build_full_trial().metrics["step_ms"] / 2}
+FULL = build_full_trial()
+HALVED_METRICS = {**FULL.metrics, "step_ms": FULL.metrics["step_ms"] / 2}
+OWN_NOTE = "a person's own"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedSweep:
+    """The store of a sweep of two arms that was complete, and then failed in a second start.
+
+    Before the second start, a person wrote a note of their own on the experiment.
+    """
+
+    home: Path
+    status_while_running: str
+    note: str
+    note_on_experiment: str
+
+    @property
+    def run(self) -> Any:
+        return sweep_run(self.home)
+
+    def read_text(self, path: str) -> str:
+        store = MlflowStore(mlflow_address(self.home))
+        return read_run_text(store, self.run.info.run_id, path)
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> RecordedSweep:
+    home = build_home(tmp_path_factory.mktemp("recorded"))
     client = MlflowClient(tracking_uri=mlflow_address(home))
     with writer(home) as opened:
         opened.open(build_opening())
-        assert sweep_run(home).info.status == "RUNNING"
+        status = sweep_run(home).info.status
         opened.record([build_full_trial(block) for block in range(6)])
-        opened.record([build_full_trial(block, XLA, metrics=halved) for block in range(6)])
+        opened.record([build_full_trial(block, XLA, metrics=HALVED_METRICS) for block in range(6)])
         summary = summarise(read_stored_sweep(mlflow_address(home), "quickstart"))
         params = to_params(summary, IDENTITY.search["space"])
         answer = Answer("×" * 9_000, to_metrics(summary), params)
         opened.close("complete", {"report.md": "# Whole", "report.json": "{}"}, answer)
         note = sweep_run(home).data.tags[names.NOTE_TAG]
-        assert note.startswith("×××") and len(note) < 5000
-        assert client.get_experiment("1").tags[names.NOTE_TAG] == note
-        client.set_experiment_tag("1", names.NOTE_TAG, "a person's own")
+        on_experiment = client.get_experiment("1").tags[names.NOTE_TAG]
+        client.set_experiment_tag("1", names.NOTE_TAG, OWN_NOTE)
         opened.open(build_opening())
         later = Answer("later", answer.metrics, {**params, "baseline": "x", "new": 1})
         opened.close("failed", {}, later)
-    assert client.get_experiment("1").tags[names.NOTE_TAG] == "a person's own"
-    run = sweep_run(home)
-    assert (run.info.status, run.data.tags["state"]) == ("FAILED", "failed")
-    visible = {name for name in run.data.tags if not name.startswith("mlflow.")}
+    return RecordedSweep(home, status, note, on_experiment)
+
+
+def test_the_parent_run_has_the_state_of_the_sweep(recorded: RecordedSweep) -> None:
+    assert recorded.status_while_running == "RUNNING"
+    assert (recorded.run.info.status, recorded.run.data.tags["state"]) == ("FAILED", "failed")
+    assert len(read_stored_sweep(mlflow_address(recorded.home), "quickstart").trials) == 12
+
+
+def test_a_long_answer_is_cut_for_the_note_of_run_and_experiment(recorded: RecordedSweep) -> None:
+    assert recorded.note.startswith("×××") and len(recorded.note) < 5000
+    answer, links = recorded.note.rstrip().rsplit("\n", 1)
+    assert links.startswith("[Trials](")
+    assert recorded.note_on_experiment == f"{links}\n\n{answer}"
+
+
+def test_a_note_of_a_person_is_kept(recorded: RecordedSweep) -> None:
+    client = MlflowClient(tracking_uri=mlflow_address(recorded.home))
+    assert client.get_experiment("1").tags[names.NOTE_TAG] == OWN_NOTE
+
+
+def test_the_parent_run_has_few_tags_and_what_a_later_start_changed(
+    recorded: RecordedSweep,
+) -> None:
+    visible = {name for name in recorded.run.data.tags if not name.startswith("mlflow.")}
     assert visible == {"sweep", "generation", "workload", "state", "latest.baseline"}
-    speedup = {name: 2.0 for name in run.data.metrics if name.startswith("speedup")}
-    assert len(speedup) == 3 and "speedup/tensorflow portable xla" in speedup
+
+
+def test_the_metrics_of_the_parent_run_are_the_answer(recorded: RecordedSweep) -> None:
+    metrics = recorded.run.data.metrics
+    speedups = {name: 2.0 for name in metrics if name.startswith("speedup")}
+    assert len(speedups) == 3 and "speedup/tensorflow portable xla" in speedups
     counts = {"trials": 12, "trials_expected": 12, "trials_failed": 0, "trials_disturbed": 0}
-    best = {"best/val_accuracy": 0.875, "best/step_ms": halved["step_ms"]}
-    assert run.data.metrics == pytest.approx({**speedup, **counts, **best})
-    texts = {"workload": "image_rows", "epochs": "3", "search.units": '{"high":128,"low":16}'}
-    texts |= {
-        "baseline": str(build_full_trial().arm),
+    arm = "tensorflow portable xla"
+    same = {f"difference_val_accuracy{end}/{arm}": 0.0 for end in ("", "_low", "_high")}
+    best = {"best/val_accuracy": 0.875, "best/step_ms": HALVED_METRICS["step_ms"]}
+    assert metrics == pytest.approx({**speedups, **same, **counts, **best})
+
+
+def test_the_params_of_the_parent_run_are_the_first_ones_and_new_ones(
+    recorded: RecordedSweep,
+) -> None:
+    expected = {
+        "workload": "image_rows",
+        "epochs": "3",
+        "search.units": '{"high":128,"low":16}',
+        "baseline": str(FULL.arm),
         "tensorflow": "2.21.0",
         "new": "1",
         "seed": "7",
+        "nodes": "node-1",
     }
-    texts["nodes"] = "node-1"
-    assert run.data.params.items() >= texts.items()
-    assert len(read_stored_sweep(mlflow_address(home), "quickstart").trials) == 12
-    store = MlflowStore(mlflow_address(home))
-    assert read_run_text(store, run.info.run_id, "report.md") == "# Whole"
-    assert read_run_text(store, run.info.run_id, "spec.yaml") == build_opening().spec_yaml
-    assert json.loads(read_run_text(store, run.info.run_id, "plan.json")) == build_opening().plan
-    environments = json.loads(read_run_text(store, run.info.run_id, "environments.json"))
-    digest = trial_runs(home)[0].data.tags["environment"]
+    assert recorded.run.data.params.items() >= expected.items()
+
+
+def test_the_parent_run_has_reports_spec_plan_and_environments(recorded: RecordedSweep) -> None:
+    assert recorded.read_text("report.md") == "# Whole"
+    assert recorded.read_text("spec.yaml") == build_opening().spec_yaml
+    assert json.loads(recorded.read_text("plan.json")) == build_opening().plan
+    environments = json.loads(recorded.read_text("environments.json"))
+    digest = trial_runs(recorded.home)[0].data.tags["environment"]
     assert (len(environments), environments[digest]["python"]) == (1, "3.11.7")
 
 

@@ -218,7 +218,7 @@ def test_every_link_opens_the_view_of_model_training() -> None:
     links = [ui_views.sweeps_link("http://ui", ids) for ids in (["1"], ["2", "1"])]
     links += re.findall(r"\((.+?)\)", ui_views.markdown_links("1", "ab"))
     shown = [read_link(link)[1] for link in links]
-    assert [one["workflowType"] for one in shown] == ["machine_learning"] * 5
+    assert [link["workflowType"] for link in shown] == ["machine_learning"] * 5
     assert shown[1]["experiments"] == '["1","2"]'
 
 

@@ -9,6 +9,7 @@ from orchestrator.execution.job import TrialLimits
 from orchestrator.execution.trainer_process import TrainerProcess
 from orchestrator.execution.watchdog import FAILURES, Watchdog
 from workloads import protocol
+from workloads.implementations import is_kernel_as_asked
 from workloads.protocol import TrialRequest
 
 LIMITS = TrialLimits(trial_s=math.inf, idle_s=120.0)
@@ -37,7 +38,8 @@ class TrainerAnswer:
         match event:
             case protocol.KernelProof(asked, ran, evidence):
                 self.proof = event
-                self.reason = None if ran == asked else f"ran {ran}, not {asked} ({evidence})"
+                if not is_kernel_as_asked(asked, ran):
+                    self.reason = f"ran {ran}, not {asked} ({evidence})"
             case protocol.EnvironmentFacts(facts):
                 self.facts |= {k: str(v) for k, v in facts.items() if v is not None}
             case protocol.Dataset():

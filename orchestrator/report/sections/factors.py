@@ -1,0 +1,294 @@
+"""The section on factors: which value of each wins, by how much, and what that depends on."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from orchestrator.analysis.comparisons.factors import Contrast, FactorAnswer, Interaction
+from orchestrator.analysis.statistics.estimates import Estimate
+from orchestrator.analysis.statistics.formatting import (
+    ABSENT,
+    difference,
+    difference_interval,
+    difference_value,
+    joined,
+    natural,
+    ratio,
+    ratio_interval,
+    ratio_value,
+    share,
+)
+from orchestrator.analysis.summary import ReportSummary
+from orchestrator.core.factors import FACTORS, FactorName
+from orchestrator.core.text import counted
+from orchestrator.report.document import Bullet, Column, Kind, Section, Table, make_table
+from orchestrator.report.verdicts import INCONCLUSIVE, RESULT_WORDS, WORDS, busy_clause
+from orchestrator.report.wording import (
+    ArmNames,
+    arm_names,
+    grouped,
+    margin_of_samples,
+    result_name,
+)
+
+_PREPOSITIONS: dict[FactorName, str] = {
+    "variant": "with",
+    "implementation": "with",
+    "precision": "in",
+    "hardware": "on",
+    "threads": "on",
+    "CPUs": "on",
+}
+"""How a sentence joins a value of each factor."""
+
+
+def _noun(factor: FactorName) -> str:
+    return f"number of {factor}" if factor in ("threads", "CPUs") else factor
+
+
+_MOST_DEPENDENCES = 2
+"""The most other factors of which a sentence says whether the effect depends on them."""
+
+_EXPLANATION = (
+    "The effect of a factor is averaged within each config over the combinations of the other "
+    "factors that have all of its values, and judged over configs as any comparison is. It depends "
+    "on another factor if the effects with two values of that factor differ (t interval of the "
+    "difference, Holm's procedure). The intervals with single values are plain 95 % ones."
+)
+
+
+def factors_section(summary: ReportSummary, name: ArmNames) -> Section | None:
+    """List the effect of each factor, over all combinations of the others and with each value."""
+    if not summary.factors:
+        return None
+    tables = [_table(name, answers) for answers in grouped_by_factor(summary.factors).values()]
+    return Section("Factors", tables=tuple(tables), explanations=(_EXPLANATION,))
+
+
+def grouped_by_factor(answers: Sequence[FactorAnswer]) -> dict[FactorName, list[FactorAnswer]]:
+    """Return the answers by factor: by time first, then by each result."""
+    return grouped((answer.factor, answer) for answer in answers)
+
+
+def _table(name: ArmNames, answers: Sequence[FactorAnswer]) -> Table:
+    """Make the table of one factor: a row for each other value and metric."""
+    rows = [(answer, contrast) for answer in answers for contrast in answer.others]
+    others = dict.fromkeys(
+        (interaction.factor, at.value)
+        for _, contrast in rows
+        for interaction in contrast.interactions
+        for at in interaction.effects
+    )
+
+    def pair(row: tuple[FactorAnswer, Contrast]) -> str:
+        answer, contrast = row
+        best, other = (value_text(answer.factor, v, name) for v in (answer.best, contrast.value))
+        return f"{best} over {other}"
+
+    def effect_with(key: tuple[FactorName, str], row: tuple[FactorAnswer, Contrast]) -> str | None:
+        answer, contrast = row
+        effects = (
+            at.effect
+            for interaction in contrast.interactions
+            for at in interaction.effects
+            if (interaction.factor, at.value) == key
+        )
+        found = next(effects, None)
+        return _shown(answer, found) if found else None
+
+    def verdict(row: tuple[FactorAnswer, Contrast]) -> str:
+        answer, contrast = row
+        if not contrast.is_judged:
+            return "too few configs"
+        if answer.is_ratio:
+            words = {"worse": WORDS["faster"], "same": WORDS["same"]}
+        else:
+            words = {"worse": RESULT_WORDS["better"], "same": RESULT_WORDS["equal"]}
+        text = words.get(contrast.standing, INCONCLUSIVE)
+        return f"{text} (provisional)" if answer.provisional and answer.is_ratio else text
+
+    columns: list[Column[tuple[FactorAnswer, Contrast]]] = [
+        Column(answers[0].factor, pair),
+        Column("by", lambda row: row[0].metric),
+        Column("effect (95 % CI)", lambda row: _shown(row[0], row[1].effect), numeric=True),
+        *(
+            Column(_place(factor, value, name), partial(effect_with, (factor, value)), numeric=True)
+            for factor, value in others
+        ),
+        Column("verdict", verdict),
+    ]
+    return make_table(columns, rows)
+
+
+def _shown(answer: FactorAnswer, effect: Estimate | None) -> str:
+    if effect is None:
+        return ABSENT
+    if not answer.is_ratio:
+        return difference(effect)
+    shown = natural(effect)
+    return ratio(shown) if shown is effect else f"{ratio(shown)} {WORDS['slower']}"
+
+
+def value_text(factor: FactorName, value: str, name: ArmNames) -> str:
+    """Write a value of a factor; hardware has the short name that the report uses."""
+    return name.place(value) if factor == "hardware" else value
+
+
+def _place(factor: FactorName, value: str, name: ArmNames) -> str:
+    """Write `with gru`, `on 2 threads`."""
+    return f"{_PREPOSITIONS[factor]} {value_text(factor, value, name)}"
+
+
+def factor_bullets(summary: ReportSummary) -> Iterator[Bullet]:
+    """Write the answer for each factor: which value wins, by how much, and what that depends on.
+
+    Without implementations on several classes of hardware alone: the headlines have these.
+    """
+    name = arm_names(summary)
+    by_factor = grouped_by_factor(summary.factors)
+    for factor, answers in by_factor.items():
+        if factor == "implementation" and by_factor.keys() == {"implementation", "hardware"}:
+            continue
+        yield _bullet(summary, answers, name)
+
+
+def _bullet(summary: ReportSummary, answers: Sequence[FactorAnswer], name: ArmNames) -> Bullet:
+    texts = [_FactorText(answer, _compared(summary, answer), name) for answer in answers]
+    timed = next((text for text in texts if text.answer.is_ratio), None)
+    results = [text for text in texts if not text.answer.is_ratio]
+    # What is decided comes first: a better result before times that are the same or open.
+    decided = [text for text in results if text.contrast.standing == "worse"]
+    rest = [text for text in results if text not in decided]
+    is_faster = timed is not None and timed.contrast.standing == "worse"
+    times = [timed] if timed else []
+    ordered = [*times, *decided, *rest] if is_faster else [*decided, *times, *rest]
+    first = ordered[0]
+    before = timed if is_faster else None
+    sentences = [text.sentence(before, is_main=text is first) for text in ordered]
+    if first.contrast.standing == "worse":
+        is_provisional = first.answer.is_ratio and first.answer.provisional
+        kind = Kind.PROVISIONAL if is_provisional else Kind.FASTEST
+    else:
+        kind = Kind.SAME if first.contrast.standing == "same" else Kind.INCONCLUSIVE
+    factor = answers[0].factor
+    return Bullet(kind, f"{factor[:1].upper()}{factor[1:]}: {' '.join(sentences)}")
+
+
+def _compared(summary: ReportSummary, answer: FactorAnswer) -> Contrast:
+    """Return the contrast of a sentence: with the baseline's value, or else with the next one."""
+    if answer.others[0].standing != "worse" or summary.baseline is None:
+        return answer.others[0]
+    (factor,) = (factor for factor in FACTORS if factor.name == answer.factor)
+    of_baseline = {factor.text(arm) for arm in summary.baseline.of.values()}
+    compared = [contrast for contrast in answer.others if contrast.value in of_baseline]
+    return compared[0] if len(compared) == 1 else answer.others[0]
+
+
+class _FactorText:
+    """The sentence on one factor by one metric."""
+
+    def __init__(self, answer: FactorAnswer, contrast: Contrast, name: ArmNames) -> None:
+        self.answer, self.contrast, self.name = answer, contrast, name
+
+    @property
+    def best(self) -> str:
+        """The winning value."""
+        return value_text(self.answer.factor, self.answer.best, self.name)
+
+    @property
+    def other(self) -> str:
+        """The value that it is compared with."""
+        return value_text(self.answer.factor, self.contrast.value, self.name)
+
+    def sentence(self, faster: "_FactorText | None", *, is_main: bool) -> str:
+        """Write the sentence; `faster` is that by time, if it was written before."""
+        text = f"{self._time()}{self._few()}" if self.answer.is_ratio else self._result(faster)
+        return f"{text}{self._dependences(is_main=is_main)}."
+
+    def _time(self) -> str:
+        answer, contrast = self.answer, self.contrast
+        if contrast.effect is None:
+            return f"{self.best} leads so far"
+        figure = f"{ratio_value(contrast.effect)} as fast as {self.other}"
+        interval = f"95 % CI {ratio_interval(contrast.effect)}"
+        is_or_are = self._verb(self.best)
+        if contrast.standing == "worse":
+            open_values = [c for c in answer.others if c.standing != "worse"]
+            busy = ", measured on a busy machine (provisional)" if answer.provisional else ""
+            if len(answer.others) > 1 and not open_values:
+                return f"{self.best} {is_or_are} fastest, {figure} ({interval}){busy}"
+            return f"{self.best} {is_or_are} {figure} ({interval}){busy}"
+        if contrast.standing == "same":
+            within = share(answer.margin)
+            return f"{self.best} and {self.other} are equally fast within {within} ({interval})"
+        if contrast.bias:
+            clause = busy_clause(answer.disturbance, contrast.bias)
+            return f"{self.best} measured {figure} ({interval}), {clause}"
+        if not contrast.is_judged:
+            return f"{self.best} {is_or_are} {figure} so far ({interval})"
+        return (
+            f"it is not clear whether {self.best} or {self.other} is faster: {figure} ({interval})"
+        )
+
+    def _verb(self, value: str) -> str:
+        is_plural = self.answer.factor in ("threads", "CPUs") and not value.startswith("1 ")
+        return "are" if is_plural else "is"
+
+    def _few(self) -> str:
+        return "" if self.contrast.is_judged else f", over {counted(self.answer.blocks, 'config')}"
+
+    def _result(self, faster: "_FactorText | None") -> str:
+        contrast, noun = self.contrast, result_name(self.answer.metric)
+        if contrast.effect is None:
+            return f"The {noun} was measured in one config"
+        interval = f"95 % CI {difference_interval(contrast.effect)}"
+        if contrast.standing == "worse":
+            is_same_pair = faster is not None and (faster.best, faster.other) == (
+                self.best,
+                self.other,
+            )
+            subject = "It" if is_same_pair and self._verb(self.best) == "is" else self.best
+            verb = "is more accurate" if noun == "accuracy" else f"has the better {noun}"
+            if subject != "It" and self._verb(self.best) == "are":
+                verb = "are more accurate" if noun == "accuracy" else f"have the better {noun}"
+            over = "" if is_same_pair else f" than {self.other}"
+            return f"{subject} {verb}{over}: {difference_value(contrast.effect)} ({interval})"
+        if contrast.standing == "same":
+            within = margin_of_samples(self.answer.margin, None)
+            return f"The {noun} is the same within {within} ({interval})"
+        if not contrast.is_judged:
+            return f"{self.best} has the better {noun} so far ({interval})"
+        return f"Whether the {noun} is the same is not clear ({interval})"
+
+    def _dependences(self, *, is_main: bool) -> str:
+        """Write on which other factors the effect depends, with its figures there.
+
+        Of a sentence that is not the main one only where it does.
+        """
+        interactions = self.contrast.interactions
+        if not self.contrast.is_judged or not interactions:
+            return ""
+        depends = [i for i in interactions if i.verdict == "depends"]
+        if not depends and not is_main:
+            return ""
+        texts = [self._dependence(i) for i in (depends or interactions)[:_MOST_DEPENDENCES]]
+        return f"; {'; '.join(texts)}"
+
+    def _dependence(self, interaction: Interaction) -> str:
+        places = [_place(interaction.factor, at.value, self.name) for at in interaction.effects]
+        figures = ", ".join(
+            f"{self._figure(at.effect)} {place}"
+            for at, place in zip(interaction.effects, places, strict=True)
+        )
+        if interaction.verdict == "alike":
+            return f"the same {joined(places)}"
+        if interaction.verdict == "depends":
+            return f"this depends on the {_noun(interaction.factor)}: {figures}"
+        return f"whether this depends on the {_noun(interaction.factor)} is not clear: {figures}"
+
+    def _figure(self, effect: Estimate | None) -> str:
+        if effect is None:
+            return ABSENT
+        if not self.answer.is_ratio:
+            return difference_value(effect)
+        shown = natural(effect)
+        return ratio_value(shown) if shown is effect else f"{ratio_value(shown)} {WORDS['slower']}"

@@ -1,0 +1,84 @@
+"""What a whole training takes, compiling included, where that is another answer than its steps."""
+
+from collections.abc import Collection, Iterator
+
+from orchestrator.analysis.comparisons.ranking import Ranking
+from orchestrator.analysis.statistics.formatting import joined, number
+from orchestrator.analysis.summary import ReportSummary
+from orchestrator.core.arms import Arm
+from orchestrator.report.document import Bullet, Kind
+from orchestrator.report.sections.headlines import compared_with
+from orchestrator.report.wording import about, arm_names, step_noun
+
+_LITTLE = 0.1
+"""The share of a training up to which its compilation is not worth a sentence."""
+
+
+def whole_training_bullets(summary: ReportSummary) -> Iterator[Bullet]:
+    """Write what the whole training took with compiling, on each hardware, where it is not little.
+
+    Verdicts compare steps. An arm whose steps are the fastest may be the slowest to train if it
+    compiles for longer than it trains, which this says whether or not the verdict is open.
+    """
+    rankings = [
+        ranking
+        for ranking in summary.rankings
+        if ranking.metric == summary.time_metric and ranking.among == "implementations"
+    ]
+    for ranking in rankings:
+        text = _sentence(summary, ranking)
+        if text:
+            yield Bullet(Kind.PAYS, text)
+
+
+def _sentence(summary: ReportSummary, ranking: Ranking) -> str:
+    """Name the leader by steps, the arm it is compared with, and the shortest whole training."""
+    name, leader = arm_names(summary), ranking.leader
+    ranked = (leader, *(behind.arm for behind in ranking.behind))
+    rows = {row.arm: row for row in summary.arms if row.arm in ranked}
+    whole_s = {
+        arm: row.measures["whole_train_s"].median
+        for arm, row in rows.items()
+        if "whole_train_s" in row.measures
+    }
+    if leader not in whole_s or len(whole_s) < 2:
+        return ""
+    shortest = min(whole_s, key=lambda arm: whole_s[arm])
+    train_s = rows[leader].measures["train_s"].median
+    if shortest == leader and whole_s[leader] - train_s < _LITTLE * whole_s[leader]:
+        return ""
+    named = {leader, compared_with(summary, ranking), shortest}
+    order = sorted((arm for arm in named if arm in whole_s), key=lambda arm: whole_s[arm])
+    figures = joined([f"{number(whole_s[arm])} s with {name(arm)}" for arm in order])
+    pays = _pays_off(summary, leader, named - {leader})
+    return f"To train {_steps_text(summary, ranked)}, compiling included: {figures}{pays}."
+
+
+def _pays_off(summary: ReportSummary, leader: Arm, others: Collection[Arm]) -> str:
+    """Write after how many steps the leader's longer compilation pays off, if that is known."""
+    longer = f"; the longer compilation of {arm_names(summary)(leader)}"
+    for point in summary.break_evens:
+        extra, saved = point.extra_compile_s, point.saved_step_ms
+        if point.arm != leader or point.baseline not in others or extra is None or saved is None:
+            continue
+        if point.verdict == "never" or saved.value <= 0:
+            return f"{longer} does not pay off"
+        steps = point.steps.value if point.steps else 1000 * extra.value / saved.value
+        so_far = "" if point.steps else ", by these figures alone"
+        return f"{longer} pays off after about {about(steps)} {step_noun(summary)}s{so_far}"
+    return ""
+
+
+def _steps_text(summary: ReportSummary, arms: Collection[Arm]) -> str:
+    """Write `these 225 steps`, or `these 120 to 450 steps` where configs differ in their number."""
+    counts = {
+        round(1000 * trial.metrics["train_s"] / trial.metrics["step_ms"])
+        for trial in summary.trials
+        if trial.arm in arms and trial.metrics.get("step_ms") and "train_s" in trial.metrics
+    }
+    if not counts:
+        return "them"
+    low, high = min(counts), max(counts)
+    if high - low <= max(1, 0.02 * high):
+        return f"these {about(high) if high - low else number(high)} steps"
+    return f"these {about(low)} to {about(high)} steps"

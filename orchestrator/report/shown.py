@@ -1,0 +1,57 @@
+"""The report of a sweep as an object: what Python programs and notebooks show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.analysis.summary import ReportSummary
+from orchestrator.report.formats.fragment import to_fragment
+from orchestrator.report.render import ReportFormat, render
+from orchestrator.report.sections.answer import answer
+from orchestrator.report.sections.progress import counts
+
+_FORMATS: dict[str, ReportFormat] = {
+    ".txt": "text",
+    ".md": "markdown",
+    ".json": "json",
+    ".csv": "csv",
+    ".html": "html",
+}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Report:
+    """The report of a sweep: `print` shows the answer, a notebook also its table.
+
+    `summary` has all its numbers.
+    """
+
+    summary: ReportSummary
+
+    def __repr__(self) -> str:
+        """Return what the report is of, in a line."""
+        numbers = counts(self.summary)
+        done = f"{numbers['trials']} of {numbers['expected']} trials, {numbers['failed']} failed"
+        return f"<Report of {self.summary.sweep.label}: {done}>"
+
+    def __str__(self) -> str:
+        """Return the short report, as `rnnsweep report` prints it."""
+        return render(self.summary, "text").rstrip()
+
+    def _repr_html_(self) -> str:
+        return to_fragment(answer(self.summary))
+
+    def save(self, path: str | Path) -> None:
+        """Write the whole report: a page, Markdown, text, JSON or CSV, by the suffix of `path`.
+
+        Raise ValueError for another suffix.
+        """
+        path = Path(path)
+        if path.suffix not in _FORMATS:
+            raise ValueError(
+                f"{path}: expected a name that ends in {', '.join(_FORMATS)}; received"
+                f" {path.suffix or 'none'}"
+            )
+        text = render(self.summary, _FORMATS[path.suffix], full=True)
+        path.write_text(text, encoding="utf-8", errors="replace")

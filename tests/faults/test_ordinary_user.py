@@ -1,0 +1,134 @@
+"""An ordinary user without control groups: no stop leaves a process, and nobody else gets in."""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.commands import wait_for
+from tests.integration.mixed import HELPER
+from tests.integration.sweeping import Home, new_home
+from tests.ordinary_user import OrdinaryUser
+
+pytestmark = [pytest.mark.full, pytest.mark.timeout(300)]
+
+NAME = "helped"
+STOPS = {
+    "Ctrl-C": [signal.SIGINT],
+    "two Ctrl-C": [signal.SIGINT, signal.SIGINT],
+    "SIGTERM": [signal.SIGTERM],
+    "SIGHUP": [signal.SIGHUP],
+    "SIGKILL": [signal.SIGKILL],
+    "SIGTERM and SIGKILL": [signal.SIGTERM, signal.SIGKILL],  # as Ray stops a job
+    "rnnsweep stop": [],
+}
+
+
+@pytest.fixture
+def home(ordinary_user: OrdinaryUser, own_folder: Path) -> Home:
+    return new_home(own_folder, user=ordinary_user)
+
+
+@pytest.mark.parametrize("stop", STOPS)
+def test_no_stop_leaves_processes_of_a_workload(
+    home: Home, ordinary_user: OrdinaryUser, stop: str
+) -> None:
+    spec = home.spec(NAME, implementations=["python/helped", "python/a"])
+    with home.running("run", spec) as command:
+        wait_for(lambda: home.waiting.exists() or not command.running, 90)
+        assert command.running, command.printed()
+        helpers = running_helpers(ordinary_user)
+        assert len(helpers) == 2
+        for number in STOPS[stop]:
+            command.send_signal(number)
+            time.sleep(0.5)
+        if stop == "rnnsweep stop":
+            home.run("stop", NAME).expect(0)
+        command.wait(60)
+    try:
+        wait_for(
+            lambda: not running_helpers(ordinary_user), 30, lambda: running_helpers(ordinary_user)
+        )
+        home.expect_nothing_running()
+    finally:
+        for helper in helpers:
+            with contextlib.suppress(psutil.Error):
+                helper.kill()
+
+
+def running_helpers(user: OrdinaryUser) -> list[psutil.Process]:
+    return [
+        process
+        for process in psutil.process_iter(["cmdline", "uids"])
+        if process.info["cmdline"] == list(HELPER) and process.info["uids"].real == user.uid
+    ]
+
+
+def test_another_user_neither_enters_a_run_nor_holds_it_up(
+    home: Home, ordinary_user: OrdinaryUser, other_user: OrdinaryUser
+) -> None:
+    temporary = Path(tempfile.gettempdir())
+    traps = [temporary / f"{prefix}trap-{os.getpid()}" for prefix in ("rnn-ray-", "rnnsweep-tune-")]
+    for trap in traps:
+        by(other_user, f"mkdir {trap} && chmod 777 {trap} && mkfifo {trap}/.rnnsweep-owner")
+    try:
+        spec = home.spec(NAME, implementations=["python/waits", "python/a"])
+        with home.running("run", spec) as command:
+            wait_for(lambda: home.waiting.exists() or not command.running, 90)
+            assert command.running, command.printed()
+            time.sleep(35)  # Ray opens its folders again after half a minute
+            sockets = [
+                folder
+                for pattern in ("*/*/sockets", "*/*/*/sockets")
+                for folder in temporary.glob(pattern)
+                if folder.stat().st_uid == ordinary_user.uid
+            ]
+            assert sockets
+            for folder in (parent for found in sockets for parent in (found, *found.parents)):
+                if folder.stat().st_uid == ordinary_user.uid:
+                    for attack in (f"ls {folder}", f"touch {folder}/x", f"mv {folder} {folder}2"):
+                        assert by(other_user, attack) != 0, attack
+            home.gate.touch()
+            command.done(60).expect(0)
+        assert all(trap.is_dir() for trap in traps)
+    finally:
+        for trap in traps:
+            shutil.rmtree(trap)
+
+
+def test_a_home_that_another_user_prepared_is_refused(
+    home: Home, own_folder: Path, other_user: OrdinaryUser
+) -> None:
+    own_folder.chmod(0o1777)
+    spec = home.spec(NAME)
+    shared, theirs = own_folder / "shared", own_folder / "theirs"
+    by(other_user, f"mkdir {theirs} {shared} && chmod 777 {theirs} {shared}")
+    home.run("run", spec, RNNSWEEP_HOME=str(theirs)).refused("belongs to another user")
+    by(other_user, f"mkdir -p {shared}/sweeps/{NAME}; chmod -R 777 {shared}")
+    home.run("run", spec, RNNSWEEP_HOME=str(shared)).refused("belongs to another user")
+    mine = own_folder / "mine"
+    mine.mkdir()
+    os.chown(mine, home.path.stat().st_uid, -1)
+    mine.chmod(0o777)
+    by(other_user, f"mkdir -p {mine}/sweeps && chmod 777 {mine}/sweeps")
+    home.run("run", spec, RNNSWEEP_HOME=str(mine)).refused("belongs to another user")
+    victim = own_folder / "victim"
+    victim.write_text("precious")
+    os.chown(victim, home.path.stat().st_uid, -1)
+    shutil.rmtree(mine / "sweeps")
+    by(other_user, f"ln -s {victim} {mine}/mlflow.db.lock; ln -s {victim} {mine}/mlflow.db")
+    assert home.run("run", spec, RNNSWEEP_HOME=str(mine)).code != 0
+    assert victim.read_text() == "precious"
+
+
+def by(user: OrdinaryUser, words: str) -> int:
+    """Run a shell command as a user, and return its exit status."""
+    done = subprocess.run([*user.foreign, "sh", "-c", words], capture_output=True, check=False)
+    return done.returncode

@@ -1,0 +1,224 @@
+"""What released versions wrote is read by every later version, and by one with raised numbers."""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.core.formats import Format
+from orchestrator.hardware.files import read_nodes
+from orchestrator.report.compare.sides import read_report
+from orchestrator.report.formats import json_format
+from orchestrator.storage import journal
+from orchestrator.storage.tracking import records, trial_table
+from orchestrator.storage.tracking.reader import read_stored_sweep
+from tests.adding.copied_project import copy_project
+from tests.building.stores import mlflow_address
+from tests.commands import python
+from tests.documents import ROOT
+from tests.frozen import formats_of, frozen_stores, is_release, unpack_home
+from tests.frozen.__main__ import SWEEPS
+from tests.frozen.shapes import formats_now
+from tests.orchestrator.cli.typed_commands import Run, type_command
+
+STORES = frozen_stores()
+FORMS: tuple[records.Form[Any], ...] = (records.TRIAL, records.MANIFEST, records.LEASE)
+
+
+@pytest.fixture(params=STORES, ids=lambda store: store.name)
+def store(request: pytest.FixtureRequest) -> Path:
+    """Return the folder of a version; one of a development version only while it is current."""
+    folder: Path = request.param
+    if not is_release(folder) and formats_of(folder)["formats"] != formats_now():
+        pytest.skip("formats have changed since: `make frozen-store` makes this store again")
+    return folder
+
+
+@pytest.fixture
+def home(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a home of that version, which is at another place now, with other users."""
+    home = unpack_home(store, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RNNSWEEP_HOME", str(home))
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    return home
+
+
+@pytest.fixture
+def run(home: Path, capfd: pytest.CaptureFixture[str]) -> Run:
+    return partial(type_command, capfd)
+
+
+@pytest.mark.parametrize("store", [s for s in STORES if is_release(s)], ids=lambda s: s.name)
+def test_a_format_that_changed_since_a_release_has_a_raised_number(store: Path) -> None:
+    now = formats_now()
+    for name, before in formats_of(store)["formats"].items():
+        assert now[name]["number"] > before["number"] or now[name] == before, name
+
+
+def test_there_is_a_store_of_the_first_release() -> None:
+    assert "0.1.0" in [store.name for store in STORES if is_release(store)]
+
+
+def content_of(home: Path) -> dict[str, str]:
+    """Return a digest of each file of a home; SQLite's shared memory is none."""
+    return {
+        str(path.relative_to(home)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(home.rglob("*"))
+        if path.is_file() and not path.name.endswith(("-shm", "-wal"))
+    }
+
+
+def test_commands_read_a_former_store_and_change_nothing(
+    store: Path, home: Path, run: Run, tmp_path: Path
+) -> None:
+    before = content_of(home)
+    for sweep in SWEEPS:
+        file = store / f"report-{sweep.replace('#', '-')}.json"
+        kept = read_report(file).record
+        now = read_stored_sweep(mlflow_address(home), sweep)
+        assert {t.key: (t.status, t.metrics) for t in now.trials} == {
+            t.key: (t.status, t.metrics) for t in kept.trials
+        }
+        state = journal.read(home / "sweeps" / now.name / str(now.generation))
+        assert state is not None
+        assert state.finished.keys() == {trial.key for trial in now.trials}
+        code, out, _ = run("check", sweep, "--format", "json")
+        assert (code, json.loads(out)["findings"]) == (0, [])
+        assert run("report", sweep)[0] == 0
+        assert run("export", sweep, str(tmp_path / f"export-{sweep}"))[0] == 0
+    assert run("compare", str(store / "report-failing-1.json"), "failing")[0] == 0
+    code, out, _ = run("query", "trained", "--format", "json", "--columns", "all")
+    rows = json.loads((store / "query.json").read_text())["rows"]
+    assert (code, len(json.loads(out)["rows"])) == (0, len(rows))
+    code, out, _ = run("best", "trained", "--format", "json")
+    assert code == 0
+    assert json.loads(out)["metric"] == "val_accuracy"
+    code, out, _ = run("list", "--format", "json")
+    assert {row["sweep"] for row in json.loads(out)["sweeps"]} >= {"trained", "failing#2"}
+    code, out, _ = run("status", "--format", "json")
+    assert {row["state"] for row in json.loads(out)["sweeps"]} == {"complete"}
+    assert content_of(home) == before
+
+
+def test_files_that_a_former_version_wrote_are_read(store: Path) -> None:
+    assert [node.profile.cpus for node in read_nodes(store / "hardware.json")]
+    manifest = records.MANIFEST.load((store / "export" / "sweep.json").read_text(), "sweep.json")
+    assert manifest.identity.name == "trained"
+    lines = (store / "export" / "records.jsonl").read_text().splitlines()
+    exported = [records.TRIAL.load(line, "records.jsonl") for line in lines]
+    assert {trial.status for trial in exported} == {"complete"}
+    assert all(trial.telemetry.curves for trial in exported)
+
+
+def _marked(content: dict[str, Any]) -> dict[str, Any]:
+    """Mark content of a former number: what is read shows that a migration was used."""
+    return content | {"repeats": 7} if "repeats" in content else content
+
+
+@pytest.fixture
+def raised(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Format], Format]]:
+    """Raise the number of every format of a store, with a migration from the former one."""
+
+    def raise_number(form: Format) -> Format:
+        return replace(form, number=form.number + 1, migrations={form.number: _marked})
+
+    for form in FORMS:
+        monkeypatch.setattr(form, "format", raise_number(form.format))
+    for module, name in ((journal, "FORMAT"), (json_format, "REPORT"), (trial_table, "TABLE")):
+        monkeypatch.setattr(module, name, raise_number(getattr(module, name)))
+    monkeypatch.setattr("orchestrator.report.compare.sides.REPORT", json_format.REPORT)
+    yield raise_number
+
+
+@pytest.mark.usefixtures("raised")
+def test_a_version_with_raised_numbers_reads_a_former_store(
+    store: Path, home: Path, run: Run, tmp_path: Path
+) -> None:
+    before = content_of(home)
+    now = read_stored_sweep(mlflow_address(home), "trained")
+    assert (now.repeats, len(now.trials)) == (7, 4)
+    state = journal.read(home / "sweeps" / "trained" / "1")
+    assert state is not None
+    assert [session.repeats for session in state.sessions] == [7]
+    for words in (
+        ("report", "trained"),
+        ("query", "trained"),
+        ("best", "trained"),
+        ("compare", str(store / "report-failing-1.json"), "failing"),
+        ("export", "trained", str(tmp_path / "export")),
+        ("check", "trained"),
+        ("status", "trained"),
+    ):
+        code, out, err = run(*words)
+        assert code == 0, (words, out, err)
+    assert content_of(home) == before
+
+
+@pytest.mark.full
+def test_run_of_a_version_with_raised_numbers_continues_a_former_sweep(
+    home: Path, tmp_path: Path
+) -> None:
+    """The numbers are raised in a copy of the packages: the recorder's process imports it too."""
+    before = journal.read(home / "sweeps" / "failing" / "2")
+    assert before is not None
+    project = copy_project(tmp_path / "project")
+    number, manifest, trial = (
+        journal.FORMAT.number,
+        records.MANIFEST.format.number,
+        records.TRIAL.format.number,
+    )
+    for file, text, raised_text in (
+        (
+            "storage/journal.py",
+            f'Format("a journal", {number})',
+            f'Format("a journal", {number + 1}, {{{number}: dict}})',
+        ),
+        (
+            "storage/tracking/records.py",
+            f'Format("a sweep\'s manifest", {manifest})',
+            f'Format("a sweep\'s manifest", {manifest + 1}, {{{manifest}: dict}})',
+        ),
+        (
+            "storage/tracking/records.py",
+            f'Format("the record of a trial", {trial})',
+            f'Format("the record of a trial", {trial + 1}, {{{trial}: dict}})',
+        ),
+    ):
+        path = project.folder / "orchestrator" / file
+        code = path.read_text()
+        assert code.count(text) == 1
+        path.write_text(code.replace(text, raised_text))
+    environ = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(project.folder), str(ROOT)]),
+        "RNNSWEEP_HOME": str(home),
+    }
+    for file in ("failing.yaml", "failing_workload.py"):
+        shutil.copy(home / "specs" / file, tmp_path)
+
+    def rnnsweep(*words: str, code: int) -> str:
+        done = python("-m", "orchestrator", *words, cwd=tmp_path, environ=environ)
+        return done.expect(code).out
+
+    rnnsweep("run", "failing.yaml", "--yes", "--set", "search.configs=4", code=1)
+    folder = home / "sweeps" / "failing" / "2"
+    (kept,) = folder.glob(f"journal-format-{number}-*.jsonl")
+    first = json.loads((folder / "journal.jsonl").read_bytes().partition(b"\n")[0])
+    assert first["journal_version"] == number + 1
+    assert json.loads(kept.read_bytes().partition(b"\n")[0])["journal_version"] == number
+    report = json.loads(rnnsweep("report", "failing", "--format", "json", code=0))
+    good = [entry for entry in report["trials"] if entry["status"] == "complete"]
+    assert len(good) == 8  # the other arm was stopped after its third failure, and stays so
+    assert {entry["trial_key"] for entry in report["trials"]} > before.finished.keys()
+    assert json.loads(rnnsweep("check", "failing", "--format", "json", code=0))["agrees"]
+    # the older version refuses what the newer one wrote, and names it
+    with pytest.raises(journal.JournalError, match=f"of format {number}, received"):
+        journal.read(folder)

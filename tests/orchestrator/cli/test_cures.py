@@ -1,0 +1,198 @@
+"""The commands that reports, plans and errors print: each can be typed, and does what it says."""
+
+import ast
+import html
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
+
+import click
+import pytest
+
+import rnnsweep
+from orchestrator.cli.main import main
+from orchestrator.core.criteria import AutoBlocks, ReportCriteria
+from orchestrator.core.start_command import StartCommand
+from orchestrator.core.trial import FinishedTrial
+from orchestrator.report.render import ReportSummary, render, summarise
+from orchestrator.spec import load_spec
+from tests.building.arms import PORTABLE, XLA
+from tests.building.records import build_record
+from tests.building.specs import build_spec_text
+from tests.building.trials import build_failed_trial, build_trial
+from tests.documents import ROOT
+from tests.orchestrator.cli.typed_commands import Run
+
+_PRINTED = re.compile(r"rnnsweep ([a-z]+(?:[^\n;`)(,.]|\.(?=[\w/]))*)")
+"""A command in a text that is not wrapped, up to the punctuation that ends it."""
+
+_SPACE = {"dropout": {"low": 0.0, "high": 0.5}}
+SEARCHES: dict[str, dict[str, Any]] = {
+    "random": {"sampler": "random", "configs": 4, "space": _SPACE},
+    "few choices": {"sampler": "random", "configs": 4, "space": {"units": [4, 8, 16, 32]}},
+    "choices": {"sampler": "random", "configs": 4, "space": {"units": [*range(8, 16)]}},
+    "grid": {"sampler": "grid", "configs": None, "space": {"layers": [1, 2], "units": [8, 16]}},
+    "list": {"sampler": None, "space": None, "configs": [{"units": n} for n in (8, 12, 16, 20)]},
+    "auto": {"sampler": "random", "configs": None, "space": _SPACE, "blocks": {"interval": 0.05}},
+}
+STARTS = {
+    "run": StartCommand(("rnnsweep", "run", "mine.yaml"), ("seed=1", "repeats=1")),
+    "submit": StartCommand(
+        ("rnnsweep", "submit", "mine.yaml", "--address", "http://head:8265"),
+        ("margins={speed: 0.03}",),
+        ("--home", "/data"),
+    ),
+    "python": StartCommand(("'mine.yaml'", "home='runs'"), ("seed=1", "repeats=1"), in_python=True),
+}
+
+
+def printed_commands(text: str) -> list[list[str]]:
+    found = [shlex.split(words) for words in _PRINTED.findall(text)]
+    return [words for words in found if words[0] in main.commands]
+
+
+def parsed(words: list[str]) -> click.Context:
+    """Return the context of a command, as it is typed; fail if it cannot be typed so."""
+    name, *arguments = words
+    with main.make_context("rnnsweep", [name]) as parent:
+        context = main.commands[name].make_context(name, arguments, parent)
+        context.close()
+        return context
+
+
+def calls_of_python(text: str) -> list[Any]:
+    """Return the arguments of each printed call of `rnnsweep.run_sweep`, which is made here."""
+    run_sweep = Mock(spec=rnnsweep.run_sweep)  # it refuses what the function does not take
+    for call in re.findall(r"rnnsweep\.run_sweep\([^)]*\)", text):
+        eval(call, {"rnnsweep": SimpleNamespace(run_sweep=run_sweep)})
+    return run_sweep.call_args_list
+
+
+def build_trials(problem: str) -> list[FinishedTrial]:
+    blocks = 4 if problem == "few" else 7
+    trials = [
+        build_trial(
+            block,
+            arm,
+            metrics={"step_ms": 10.0 + 3 * ((block * 7 + (arm == XLA) * 5) % 4)},
+            trainer_trials=0,
+            disturbance={"other_processes": 80.0} if problem == "busy" else {},
+        )
+        for block in range(blocks)
+        for arm in (PORTABLE, XLA)
+    ]
+    if problem == "failed":
+        trials += [build_failed_trial(blocks, XLA), build_trial(blocks, PORTABLE)]
+    return trials
+
+
+def build_summary(search: str, problem: str, start: StartCommand) -> ReportSummary:
+    """Return a sweep with a problem, as its spec `mine.yaml` and its start would have it."""
+    spec = Path("mine.yaml")
+    spec.write_text(build_spec_text(**SEARCHES[search]))
+    loaded = load_spec(spec)
+    changes: dict[str, Any] = {"sampler": loaded.search.sampler.name, "start": start}
+    changes |= {"space_size": loaded.search.size()}
+    if search == "auto":
+        changes["criteria"] = ReportCriteria(auto_blocks=AutoBlocks())
+    if problem == "missing":
+        changes |= {"expected_trials": 99, "state": "stopped"}
+    return summarise(build_record(build_trials(problem), **changes))
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("search", SEARCHES)
+@pytest.mark.parametrize("problem", ["few", "open", "missing", "failed", "busy"])
+def test_a_report_prints_commands_that_its_spec_accepts(search: str, problem: str) -> None:
+    starts, reading = [], set[str]()
+    for start in STARTS.values():
+        summary = build_summary(search, problem, start)
+        for is_full in (False, True):
+            text = render(summary, "text", width=100_000, full=is_full)
+            for words in printed_commands(text):
+                context = parsed(words)
+                if "spec" in context.params:
+                    starts.append((context.params["spec"], context.params["overrides"]))
+                    assert words[0] == start.words[1]
+                else:
+                    reading.add(words[0])
+            for call in calls_of_python(text):
+                path, *others = call.args
+                overrides = [f"{key}={json.dumps(value)}" for key, value in dict(*others).items()]
+                starts.append((Path(path), overrides))
+                assert call.kwargs["home"] == "runs" and start.in_python
+    assert reading == {"report", "query"}
+    assert len(starts) >= 2 * len(STARTS) or problem == "open"
+    for path, overrides in starts:
+        load_spec(path, overrides)
+
+
+@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.usefixtures("home")
+def test_a_page_prints_the_commands_of_the_full_report(start: str) -> None:
+    summary = build_summary("random", "few", STARTS[start])
+    page = html.unescape(render(summary, "html"))
+    assert str(STARTS[start].with_value("search.configs", 6)) in page
+
+
+def texts_of(tree: ast.Module) -> Iterator[str]:
+    """Yield the texts of a module, with X for what is filled in."""
+    inner = {
+        id(part)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.JoinedStr)
+        for part in node.values
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inner:
+            yield node.value
+        elif isinstance(node, ast.JoinedStr):
+            yield "".join(
+                str(part.value) if isinstance(part, ast.Constant) else "X" for part in node.values
+            )
+
+
+def test_every_command_that_a_text_names_exists_with_its_options() -> None:
+    named = 0
+    for file in (ROOT / "orchestrator").rglob("*.py"):
+        for text in texts_of(ast.parse(file.read_text(encoding="utf-8"))):
+            for words in re.findall(r"rnnsweep ([a-z]+(?: +(?:[\w./=#-]+))*)", text):
+                name, *arguments = words.split()
+                command = main.commands.get(name)
+                if command is None:
+                    continue
+                options = {option for param in command.params for option in param.opts}
+                asked = {word.partition("=")[0] for word in arguments if word.startswith("-")}
+                named += 1
+                assert asked <= {*options, "--help"}, (file, words)
+    assert named > 30
+
+
+@pytest.mark.usefixtures("home")
+def test_errors_print_commands_that_can_be_typed(run: Run) -> None:
+    attempts = [
+        ("report",),
+        ("query", "no-such-sweep"),
+        ("compare", "a", "a"),
+        ("compare", "no-such-file.json", "a"),
+        ("logs", "no-such-sweep"),
+        ("status", "no-such-sweep"),
+        ("workloads", "--set", "units=3"),
+        ("init", "."),
+        ("plan", "mine.yaml", "--nodes", "4 x NVIDIA T4"),
+        ("run", "no-such.yaml"),
+    ]
+    Path("quickstart.yaml").touch()
+    printed = 0
+    for attempt in attempts:
+        code, _, err = run(*attempt)
+        assert code == 2
+        for words in printed_commands(err):
+            parsed(words)
+            printed += 1
+    assert printed > 3

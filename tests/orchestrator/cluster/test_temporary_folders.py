@@ -1,0 +1,71 @@
+"""Temporary folders of a driver: private, with short names, and removed once it has ended."""
+
+import dataclasses
+import os
+from pathlib import Path
+
+import pytest
+
+from orchestrator.cluster import temporary_folders
+from orchestrator.storage.lock import Owner, write_owner
+
+
+@pytest.fixture(autouse=True)
+def parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the only folder that may have temporary files."""
+    monkeypatch.setattr(temporary_folders, "_parents", lambda: iter([tmp_path]))
+    monkeypatch.setattr(temporary_folders, "_LONGEST", len(os.fsencode(tmp_path)))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return tmp_path
+
+
+def test_rays_folder_lies_in_one_that_ray_does_not_open(parent: Path) -> None:
+    with temporary_folders.ray_folder() as folder:
+        folder.chmod(0o777)  # as Ray does, some time later
+        assert folder.parent.parent == parent
+        assert folder.parent.stat().st_mode & 0o777 == 0o700
+        temporary_folders.remove_leftovers()
+        assert folder.is_dir()
+    assert list(parent.iterdir()) == []
+
+
+def test_folders_of_drivers_that_were_killed_are_removed(parent: Path) -> None:
+    names = ("rnn-ray-killed", "rnnsweep-tune-killed", "rnnsweep-tune-alive", "rnn-ray-new")
+    ray, tune, alive, new = (parent / name for name in names)
+    for folder in (ray, tune, alive, new):
+        folder.mkdir()
+    temporary_folders.mark(alive)
+    for folder in (ray, tune):
+        killed = dataclasses.replace(Owner.here(), pid=2**22 + 1)
+        write_owner(folder / temporary_folders._MARK, killed)
+    temporary_folders.remove_leftovers()
+    assert {path.name for path in parent.iterdir()} == {alive.name, new.name}
+    os.utime(new, (0, 0))  # killed before it was marked
+    temporary_folders.remove_leftovers()
+    assert {path.name for path in parent.iterdir()} == {alive.name}
+
+
+@pytest.mark.timeout(20)
+def test_a_named_pipe_among_leftovers_holds_nobody_up(parent: Path) -> None:
+    session = parent / "rnn-ray-1"
+    session.mkdir()
+    os.mkfifo(session / temporary_folders._MARK)
+    temporary_folders.remove_leftovers()
+    assert session.is_dir()
+
+
+def test_a_folder_in_which_others_can_rename_is_not_used(parent: Path) -> None:
+    parent.chmod(0o777)
+    with pytest.raises(temporary_folders.NoTemporaryFolder, match="no sticky bit"):
+        temporary_folders.ray_folder().__enter__()
+    parent.chmod(0o1777)
+    with temporary_folders.ray_folder() as folder:
+        assert folder.is_dir()
+
+
+def test_a_folder_that_is_too_long_for_sockets_is_not_used(
+    parent: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(temporary_folders, "_LONGEST", len(os.fsencode(parent)) - 1)
+    with pytest.raises(temporary_folders.NoTemporaryFolder, match="has a longer name"):
+        temporary_folders.ray_folder().__enter__()

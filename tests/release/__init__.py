@@ -1,0 +1,1 @@
+"""Packages of a release: built reproducibly, checked, and installed in clean environments."""

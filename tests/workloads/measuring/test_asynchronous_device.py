@@ -1,0 +1,228 @@
+"""The windows on a device that works on after a call has returned, as a GPU does.
+
+Before and after each window other work is left on the device. A window without a synchronisation
+at its beginning would contain it, and a window without one at its end would lack its own work.
+"""
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.workloads.measuring.stand_in_device import (
+    FIXED_S,
+    PLAN,
+    STEP_S,
+    VALIDATE_S,
+    Machine,
+    Run,
+    context,
+    in_place_of_keras,
+    module,
+    run_slices,
+)
+from workloads.measuring.canary import run_device_canary, warm_clocks
+from workloads.measuring.passes_timing import PassesTiming
+from workloads.measuring.slices_of_calls import time_slices
+from workloads.protocol import Finish, PhaseEnded, Slice, SliceDone
+
+LAUNCH_S = 1e-7
+OTHER_S = 7.0
+METRICS_S = 0.004
+
+
+class AsynchronousMachine(Machine):
+    """A device with a queue: a call takes `LAUNCH_S` on the host, and its work ends later."""
+
+    idle_at_s = 0.0
+
+    def spend(self, seconds: float, result: Any = None) -> Any:
+        self.now_s += LAUNCH_S
+        self.idle_at_s = max(self.idle_at_s, self.now_s) + seconds
+        return result
+
+    def synchronise(self, _: Any = None) -> None:
+        self.now_s = max(self.now_s, self.idle_at_s)
+
+
+class AsynchronousRun(Run):
+    """A run that leaves the metrics of an epoch to the device after the last step."""
+
+    def __init__(self, machine: Machine, samples: int, **changes: Any) -> None:
+        super().__init__(machine, samples, **changes)
+
+        def predict_on_batch(_: Any) -> None:  # its result is on the host
+            machine.spend(0.004)
+            machine.synchronise()
+
+        self.model.predict_on_batch = predict_on_batch
+
+    def synchronise(self) -> None:
+        self.machine.synchronise()
+
+    def fit(self, feed: Any, *callbacks: Any, epochs: int = 1, **validation: Any) -> None:
+        leave = SimpleNamespace(
+            on_epoch_begin=lambda _: None,
+            on_epoch_end=lambda *_: self.machine.spend(METRICS_S),
+        )
+        super().fit(feed, leave, *callbacks, epochs=epochs, **validation)
+        self.machine.spend(OTHER_S)
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[AsynchronousMachine]:
+    made = AsynchronousMachine()
+    with in_place_of_keras(made, monkeypatch):
+        yield made
+
+
+def approximately(seconds: float | list[float]) -> Any:
+    return pytest.approx(seconds, rel=1e-3, abs=1e-4)
+
+
+def test_a_whole_training(machine: AsynchronousMachine) -> None:
+    trial, events = context()
+    machine.spend(OTHER_S)
+    metrics = module("full_training").run_timed_epochs(AsynchronousRun(machine, 42), trial)
+    train_s = 11 * STEP_S + FIXED_S
+    windows = [event for event in events if isinstance(event, PhaseEnded)]
+    seconds = {
+        phase: [window.seconds for window in windows if window.phase == phase]
+        for phase in ("train", "validate", "evaluate", "predict", "latency")
+    }
+    assert seconds == {
+        "train": approximately([train_s] * 2),
+        "validate": approximately([VALIDATE_S + METRICS_S] * 2),
+        "evaluate": approximately([0.2]),
+        "predict": approximately([0.1]),
+        "latency": approximately([20 * 0.004]),
+    }
+    assert metrics["train_s"] == approximately(2 * train_s)
+    assert metrics["predict_sample_ms"] == approximately(4)
+
+
+def test_single_steps(machine: AsynchronousMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    timed: list[float] = []
+
+    def keep(seconds: list[float]) -> dict[str, float]:
+        timed.extend(seconds)
+        return {}
+
+    monkeypatch.setattr(module("full_training"), "step_metrics", keep)
+    machine.spend(OTHER_S)
+    run = AsynchronousRun(machine, 40, timed_steps=15)  # the second pass begins after metrics
+    module("full_training").time_single_steps(run, context()[0])
+    assert timed == approximately([STEP_S] * 15)
+
+
+@pytest.mark.parametrize(
+    ("samples", "steps", "seconds"),
+    [
+        (40, 20, 2 * (10 * STEP_S + FIXED_S)),  # whole passes
+        (4000, 25, 25 * STEP_S + FIXED_S * 25 / 1000),  # a part of a pass
+    ],
+)
+def test_slices_of_a_training(
+    machine: AsynchronousMachine, samples: int, steps: int, seconds: float
+) -> None:
+    trial, events = context(Slice(), Slice(), Slice(), Finish())
+    run_slices(AsynchronousRun(machine, samples), trial)
+    done = [event for event in events if isinstance(event, SliceDone)]
+    assert [event.steps for event in done] == [steps] * 3
+    assert [event.seconds for event in done] == approximately([seconds] * 3)
+    windows = [event.seconds for event in events if isinstance(event, PhaseEnded)]
+    whole_s = seconds if samples == 40 else FIXED_S + 29 * STEP_S  # 4 steps settle
+    between_passes_s = METRICS_S if samples == 40 else 0.0
+    assert windows == approximately([whole_s + between_passes_s] * 3)
+
+
+@pytest.mark.parametrize("work", ["train", "predict"])
+def test_slices_of_calls(machine: AsynchronousMachine, work: Any) -> None:
+    trial, events = context(Slice(5), Slice(5), Finish())
+    assert trial.slicing is not None
+    trial.slicing.timed_work = work
+    assert trial.timed_work == work
+    next_command = trial.slicing.next_command
+
+    def leave_work_and_wait() -> Any:
+        machine.spend(OTHER_S)
+        return next_command()
+
+    trial.slicing.next_command = leave_work_and_wait
+    machine.spend(OTHER_S)
+    time_slices(
+        trial,
+        machine,  # type: ignore[arg-type]
+        lambda steps: [machine.spend(STEP_S) for _ in range(steps)],
+        batch_size=4,
+        flops_per_sample=1.0,
+    )
+    *_, first, second = (event for event in events if isinstance(event, SliceDone))
+    assert [first.seconds, second.seconds] == approximately([5 * STEP_S] * 2)
+
+
+def test_passes(machine: AsynchronousMachine) -> None:
+    passes: Any = SimpleNamespace(
+        forward=lambda _: machine.spend(STEP_S / 4),
+        forward_backward=lambda _: machine.spend(STEP_S),
+    )
+    framework: Any = machine
+    trial = context()[0]
+    timing = PassesTiming(trial, PLAN, framework, passes, None, 1.0)
+    timing.run_each_once()
+    metrics = timing.time_whole()
+    assert metrics["forward_ms"] == approximately(1_000 * STEP_S / 4)
+    assert metrics["step_ms"] == approximately(1_000 * STEP_S)
+    assert metrics["step_ms_median"] == approximately(1_000 * STEP_S)
+
+
+def test_the_warm_up(machine: AsynchronousMachine) -> None:
+    clocks = module("keras_clocks")
+    clocks.StartState = lambda _: SimpleNamespace(restore=lambda: None)
+    compiling_s = iter([5.0, 0.0])
+    run = AsynchronousRun(machine, 40)
+    compile_s = clocks.warm_up(run, lambda _: machine.spend(STEP_S + next(compiling_s)))
+    assert compile_s == approximately(5.0)
+    predictions = module("sliced_predictions")
+    first_s = iter([5.0, 0.0, 0.0])
+    timed = predictions.Predictions(
+        context()[0],
+        machine,
+        [np.zeros(4)],
+        4,
+        lambda batches: machine.spend(STEP_S + next(first_s), [np.zeros(4)][: len(list(batches))]),
+        None,
+        1.0,
+    )
+    predictions.keras.tree = SimpleNamespace(flatten=list)
+    predictions.keras.ops.convert_to_numpy = np.asarray
+    assert timed.warm_up() == approximately(5.0)
+
+
+def test_the_canary_and_the_clocks_of_a_gpu(
+    machine: AsynchronousMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import keras  # noqa: PLC0415 - the stand-in
+
+    monkeypatch.setattr(keras.ops, "matmul", lambda *_: machine.spend(0.001))
+    machine.spend(OTHER_S)
+    assert run_device_canary(machine.synchronise) == approximately(1.0)
+    began_s = machine.now_s
+    warm_clocks("gpu", machine.synchronise)
+    assert machine.idle_at_s <= machine.now_s, "a window begins after it"
+    assert 0.05 <= machine.now_s - began_s <= 0.075
+
+
+def test_the_peak_rates(machine: AsynchronousMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    roofline = module("roofline")
+    operations = roofline.keras.ops
+    for name in ("cast", "full", "matmul", "negative"):
+        monkeypatch.setattr(operations, name, lambda *_, **__: machine.spend(0.5))
+    rate = roofline.measure_product_rate("float32", machine.synchronise)
+    side = roofline._SIDES[0]
+    assert rate.metrics("rate")["rate"] == approximately(2 * side**3 / 0.5)
+    copy_of = roofline.device_copy("float32", machine.synchronise)
+    size = roofline._COPIED_BYTES[0]
+    assert roofline.measure_copy_rate(copy_of).median == approximately(2 * size / 0.5)
