@@ -95,7 +95,7 @@ def choose(
         "config": best.config,
         "values": {**best.values, **means(of_choice, [measure.metric for measure in MEASURES])},
         "run_ids": best.run_ids,
-        "code": usage_lines(best.arm.implementation, of_choice),
+        "code": usage_lines(best.arm, of_choice),
         "spec": _spec_of(record, best.arm, best.config),
     }
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
+from orchestrator.core.arms import Arm
 from orchestrator.core.trial import FinishedTrial
 from workloads.backends.registry import backends, parse_known_implementation
 from workloads.implementations import AUTO, Implementation, ImplementationError
@@ -11,18 +12,25 @@ _POLICIES = {"bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
 _AUTOCAST_TYPES = {"bf16": "torch.bfloat16", "fp16": "torch.float16"}
 
 
-def usage_lines(text: str, trials: Iterable[FinishedTrial]) -> tuple[str, ...]:
-    """Return the lines for the model or module that these trials trained by an implementation.
+def usage_lines(arm: Arm, trials: Iterable[FinishedTrial]) -> tuple[str, ...]:
+    """Return the lines that put an arm to use for the model or module that these trials trained.
 
     There are none for an implementation of the user's own.
     """
     try:
-        implementation = parse_known_implementation(text)
+        implementation = parse_known_implementation(arm.implementation)
     except ImplementationError:
         return ()
     kinds = {trial.outcome.environment.get(MODEL_KIND) for trial in trials}
     lines = _module_lines if MODULE_KIND in kinds else _keras_lines
-    return tuple(lines(implementation))
+    return (*lines(implementation), *_threads_lines(implementation, arm.usage.threads))
+
+
+def _threads_lines(implementation: Implementation, threads: int | None) -> Iterator[str]:
+    """Yield how the number of threads is set, if the arm has one of its own."""
+    code = backends()[implementation.backend].threads_code
+    if threads is not None and code:
+        yield f"{code.format(threads=threads)} # before the first operation"
 
 
 def _module_lines(implementation: Implementation) -> Iterator[str]:
@@ -33,6 +41,8 @@ def _module_lines(implementation: Implementation) -> Iterator[str]:
         yield "module = torch.compile(module)"
     if dtype := _AUTOCAST_TYPES.get(implementation.precision):
         yield f"with torch.autocast(device, {dtype}): # around each call, and around the loss"
+    if implementation.precision == "fp16":
+        yield "scaler = torch.amp.GradScaler(device) # scales the loss before backward, to train"
     if implementation.precision == "tf32" and backend.tf32_code:
         yield backend.tf32_code
 

@@ -134,6 +134,9 @@ class Backend(ABC):
     tf32_code: ClassVar[str] = ""
     """The line of Python that lets a GPU round the inputs of float32 products to TF32."""
 
+    threads_code: ClassVar[str] = ""
+    """The line of Python that sets the number of threads, with `{threads}` in its place."""
+
     gpu_advice: ClassVar[str] = "its build for CUDA is installed"
     """What to check if the framework sees no GPU, after "check that"."""
 

@@ -60,7 +60,7 @@ def usage_sections(summary: ReportSummary, head: Headline) -> list[Section]:
     """Write how the fastest arm is put to use; nothing where it is open which one that is."""
     if head.kind != Kind.FASTEST or head.leader is None:
         return []
-    lines = usage_lines(head.leader.implementation, summary.trials)
+    lines = usage_lines(head.leader, summary.trials)
     title = f"To use {head.leader.implementation}"
     return [Section(title, paragraphs=lines, key=USAGE)] if lines else []
 

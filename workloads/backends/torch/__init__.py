@@ -24,6 +24,7 @@ class PyTorch(Backend):
     data_set_classes = ("DataLoader",)
     global_seed = "manual_seed"
     tf32_code = 'torch.set_float32_matmul_precision("high")'
+    threads_code = "torch.set_num_threads({threads})"
     runs_modules = True
     options: ClassVar[Mapping[str, str]] = {
         "compile": "torch.compile compiles a PyTorch module of the user's own",
