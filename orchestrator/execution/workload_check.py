@@ -3,6 +3,7 @@
 An own model is built there once on each backend, so that what cannot run is known at plan time.
 """
 
+import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,7 @@ from orchestrator.spec.model_probes import model_probes, varied_settings
 from orchestrator.spec.reading import refuse_file
 from workloads.backends.registry import backends
 from workloads.eligibility import is_installed
+from workloads.failures import LESS_MEMORY
 from workloads.implementations import Implementation, parse_implementation
 from workloads.metrics import COST_METRICS, EPOCH_METRICS, OUTSIDE_OBJECTIVES, sliced_objectives
 from workloads.model_facts import (
@@ -148,12 +150,17 @@ def _inspect(request: InspectionRequest) -> Inspection:
         return INSPECTION_ADAPTER.validate_json(done.stdout)
     except ValidationError:
         said = "\n".join(done.stderr.strip().splitlines()[-3:])
-        return ModelFault(
-            "failed",
-            f"its process ended with exit status {done.returncode} while it built the model or"
-            " loaded the data: let the code raise an error instead, which is shown with its line"
-            f"{said and f'. It said: {said}'}",
-        )
+        if done.returncode == -signal.SIGKILL:
+            advice = (
+                "its process was killed while it built the model or loaded the data, as the system"
+                f" does if no memory is left: {LESS_MEMORY}, or load fewer samples"
+            )
+        else:
+            advice = (
+                f"its process ended with exit status {done.returncode} while it built the model or"
+                " loaded the data: let it raise an error instead, which is shown with its line"
+            )
+        return ModelFault("failed", f"{advice}{said and f'. It said: {said}'}")
 
 
 def _expect_one_folder(name: str) -> None:

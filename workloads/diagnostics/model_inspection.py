@@ -69,6 +69,8 @@ _QUICK_LOADING_S = 10.0
 
 _DEVICES: tuple[Device, ...] = ("cpu", "gpu")
 
+_OTHER_SHAPES = "return arrays of the model's shapes, or change its keras.Input or its last layer"
+
 _RECORDABLE = re.compile(r"\w[\w.\- ]*(/\w[\w.\- ]*)*")
 """A name of a metric that MLflow stores on every system."""
 
@@ -157,9 +159,7 @@ class _Inspector:
             if has_data
             else random_data(model, batch_size, place_of(self._functions.build))
         )
-        for weights in (probe.class_weight for probe in self._probes):
-            if weights is not None:
-                with_class_weights(data.train, weights)  # it refuses what does not fit
+        self._expect_classes(data)
         metrics = self._try_one_batch(model, data, batch_size)
         _expect_recordable(metrics, place_of(self._functions.build))
         parameters = int(model.count_params())
@@ -266,6 +266,17 @@ class _Inspector:
                 raise
             raise BadRequest(f"{place}: {error}") from error
 
+    def _expect_classes(self, data: DataSet) -> None:
+        """Raise `BadRequest` for weights of classes that do not fit the data."""
+        place = place_of(self._functions.load or self._functions.build)
+        for weights in (probe.class_weight for probe in self._probes):
+            if weights is None:
+                continue
+            try:
+                with_class_weights(data.train, weights)
+            except BadRequest as error:
+                raise BadRequest(f"{place}: {error}") from error
+
     def _try_one_batch(self, model: Any, data: DataSet, batch_size: int) -> tuple[str, ...]:
         """Compute the loss and the metrics of the first samples; return their names.
 
@@ -296,11 +307,11 @@ class _Inspector:
         received = f"x of {_shapes(batch.inputs)}, y of {_shapes(batch.targets)}"
         expected = f"{place}: expected data for a model that {_model_shapes(model)}"
         if not _takes(model, batch.inputs):
-            raise DataError(f"{expected}; received {received}")
+            raise DataError(f"{expected}; received {received}: {_OTHER_SHAPES}")
         if self._request.timed_work == "train" and _are_stretched(model, batch.targets):
             raise DataError(
                 f"{expected}; received {received}: the loss would compare each output with each of"
-                " these targets, without an error of Keras"
+                " these targets, without an error of Keras: let them have the shape of the output"
             )
         try:
             if self._request.timed_work == "predict":
@@ -315,7 +326,9 @@ class _Inspector:
             if _is_in_user_code(error, self._request.workload):
                 raise
             reason = describe_error(error, None).splitlines()[0]
-            raise DataError(f"{expected}; received {received}. Keras: {reason}") from error
+            raise DataError(
+                f"{expected}; received {received}: {_OTHER_SHAPES}. Keras: {reason}"
+            ) from error
         faults = [name for name, value in results.items() if not np.all(np.isfinite(value))]
         if faults:
             raise NonFinite(

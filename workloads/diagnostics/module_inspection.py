@@ -94,7 +94,8 @@ def _try(
     except (ValueError, TypeError, RuntimeError, IndexError) as error:
         reason = describe_error(error, code).splitlines()[0]
         raise DataError(
-            f"{place}: expected data for the module of {own.place}; received {received}. {reason}"
+            f"{place}: expected data for the module of {own.place}; received {received}: return"
+            f" arrays of the shapes that its forward takes. It said: {reason}"
         ) from error
     names = tuple(values)
     if optimizer is None:

@@ -1,5 +1,6 @@
 """An own model is built on each backend before its sweep: what is refused, and what cannot run."""
 
+import sys
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -210,6 +211,22 @@ def test_functions_that_no_backend_can_use_are_refused(answers: dict[str, Inspec
     answers["torch"], answers["tensorflow"] = ModelFault("refused", "no model"), FACTS
     with pytest.raises(OwnModelUnusable, match="no model"):
         check()
+
+
+@pytest.mark.parametrize(
+    ("code", "advice"),
+    [
+        pytest.param("os.kill(os.getpid(), 9)", "set a smaller batch_size", id="killed"),
+        pytest.param("os._exit(3)", "exit status 3", id="ended"),
+    ],
+)
+def test_a_model_that_ends_its_process_is_refused(
+    monkeypatch: pytest.MonkeyPatch, code: str, advice: str
+) -> None:
+    command = [sys.executable, "-c", f"import os; {code}"]
+    monkeypatch.setattr(workload_check, "trainer_command", lambda *_: command)
+    with pytest.raises(OwnModelUnusable, match=advice):
+        check(implementations=["tensorflow/auto"])
 
 
 def test_a_cluster_may_have_what_this_machine_lacks(answers: dict[str, Inspection]) -> None:
