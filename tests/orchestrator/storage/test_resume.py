@@ -119,6 +119,16 @@ def test_keeping_models_is_no_part_of_the_identity() -> None:
     assert own.settings == {"keep": "best", "epochs": 2}, "a user's own setting of that name"
 
 
+def test_other_data_make_another_sweep_and_other_trials(journal: Journal) -> None:
+    other = replace(IDENTITY, data_digest="1e" * 16)
+    resume.take_over(journal, None, IDENTITY, build_spec())
+    with pytest.raises(resume.Incomparable, match=r'data_digest: "(0f)+" -> "(1e)+"'):
+        resume.take_over(journal, None, other, build_spec())
+    block = Block(0, {"units": 3})
+    keys = {make_trial(of, block, XLA, 0).key for of in (IDENTITY, other)}
+    assert len(keys) == 2
+
+
 def test_a_lost_journal_has_its_trials_in_the_order_of_their_ends(journal: Journal) -> None:
     trials = [build_full_trial(3), build_full_trial(0), build_full_trial(3, repeat=1)]
     state = merged(journal, [], trials)

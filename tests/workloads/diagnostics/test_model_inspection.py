@@ -106,6 +106,7 @@ def test_weights_of_classes_need_one_output(trainer: Trainer) -> None:
     fault = inspect(trainer, "build_of_two_inputs", "load_two_inputs", fixed=weighted)
     assert isinstance(fault, ModelFault)
     assert fault.kind == "refused" and "settings.class_weight" in fault.text
+    assert fault.text.startswith(f"{FILE}:")
 
 
 def test_missing_values_are_no_error_where_the_model_handles_them(trainer: Trainer) -> None:
@@ -149,6 +150,17 @@ def test_a_trial_trains_the_model_on_its_data(trainer: Trainer) -> None:
     assert (dataset.samples, dataset.validation_samples) == (24, 16)
     assert {"loss", "mae", "val_loss", "val_mae", "step_ms"} <= result(events).keys()
     assert failure(ask("0" * 64)).kind == "data"
+
+
+def test_a_trial_with_own_weights_starts_from_those_of_build(trainer: Trainer) -> None:
+    name = own_model_name(f"{MODULE}:build_with_own_initializer", f"{MODULE}:load")
+    settings = {"units": 4, "batch_size": 8, "timed_steps": 0}
+
+    def ask(weights: str) -> list[protocol.Event]:
+        return trainer.ask(name, "tensorflow/portable", settings={**settings, "weights": weights})
+
+    assert result(ask("own"))["loss"] > 0
+    assert failure(ask("equal")).kind == "bad_request"  # nobody knows the initializer's rule
 
 
 def test_metrics_have_the_same_names_in_every_trial(trainer: Trainer) -> None:

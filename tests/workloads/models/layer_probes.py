@@ -203,3 +203,26 @@ def rewriting(trial: Context) -> dict[str, float]:
         "is_compiled": copy.compiled,
         "kept_as_said": rewritten.kept == examination.kept,
     }
+
+
+def converted(trial: Context) -> dict[str, float]:
+    """Convert a compiled model to the implementation; return what became of it."""
+    import keras
+
+    import rnnsweep
+    from workloads.measuring.measurement import prepare_framework
+
+    with prepare_framework(trial):
+        layers = [keras.layers.LSTM(4), keras.layers.Dense(2)]
+        model = keras.Sequential([keras.Input((5, 3)), *layers])
+        model.compile("adam", "mse", jit_compile="auto")
+        inputs = normal(np.random.default_rng(trial.seed), 4, 5, 3)
+        before = as_array(model(inputs))
+        after = rnnsweep.convert(model, str(trial.implementation))
+        (lstm,) = (layer for layer in after.layers if isinstance(layer, keras.layers.LSTM))
+        return {
+            "difference": difference(before, as_array(after(inputs))),
+            "is_portable": float(lstm.use_cudnn is False),
+            "is_xla": float(after.jit_compile is True),
+            "is_eager": float(after.run_eagerly),
+        }

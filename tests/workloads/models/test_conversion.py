@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.lacking import skip_here
+from tests.workloads.shared_trainer import Trainer, result
 from workloads.eligibility import is_installed
 
 CONVERT = """
@@ -55,6 +56,21 @@ model = keras.models.load_model("model.keras")
 assert model.compiled
 assert np.array_equal(model.predict(saved["inputs"], verbose=0), saved["outputs"])
 """
+
+
+@pytest.mark.parametrize(
+    ("options", "is_xla", "is_eager"),
+    [("", 0, 0), ("+xla", 1, 0), ("+eager", 0, 1)],
+    ids=["graph", "xla", "eager"],
+)
+def test_a_converted_model_is_compiled_as_its_implementation_asks(
+    trainer: Trainer, options: str, is_xla: float, is_eager: float
+) -> None:
+    probe = "tests.workloads.models.layer_probes:converted"
+    converted = result(trainer.ask(probe, f"tensorflow/portable{options}"))
+    assert converted["difference"] < 1e-6
+    assert converted["is_portable"]
+    assert (converted["is_xla"], converted["is_eager"]) == (is_xla, is_eager)
 
 
 @pytest.mark.timeout(180)

@@ -28,6 +28,15 @@ def test_each_rule_has_the_distribution_of_keras_own_draw(trainer: Trainer) -> N
         assert distance < (1e-5 if name.startswith("Orthogonal") else 1), name
 
 
+def test_every_initializer_of_keras_is_constant_or_has_a_rule(trainer: Trainer) -> None:
+    events = trainer.ask(f"{PROBES}:rules_of_keras", "tensorflow/portable")
+    known = {name: value for name, value in result(events).items() if name[0].isupper()}
+    assert len(known) > 12
+    constant = {name for name, value in known.items() if value == 0}
+    assert constant == {"Constant", "Identity", "Ones", "STFT", "Zeros"}
+    assert all(value >= 0 for value in known.values())
+
+
 @EACH_BACKEND
 def test_all_arrays_are_drawn_and_those_that_the_author_set_are_kept(
     trainer_of: Trainer, backend: str

@@ -18,7 +18,8 @@ def compare_distributions(trial: Context) -> dict[str, float]:
     """Return how far the distribution of each initializer is from Keras' own draw.
 
     The distance is Kolmogorov's and Smirnov's, in the unit of its 99.9th percentile. For
-    orthogonal matrices it is the largest error of a product with itself.
+    orthogonal matrices it is the largest error of a product with itself; the distribution of one of
+    their numbers is compared too.
     """
     import keras
 
@@ -33,10 +34,46 @@ def compare_distributions(trial: Context) -> dict[str, float]:
             assert drawn.shape == shape
             of_keras = keras.ops.convert_to_numpy(initializer(shape))
             if name.startswith("Orthogonal"):
-                distances[name] = max(_orthogonality_error(w) for w in (drawn, of_keras))
+                parts = (weights / initializer.gain for weights in (drawn, of_keras))
+                distances[name] = max(map(_orthogonality_error, parts))
             else:
                 distances[name] = _distance(drawn, of_keras)
+        distances["one number of a matrix"] = _distance_of_orthogonal_numbers(trial.seed)
     return distances
+
+
+def _distance_of_orthogonal_numbers(seed: int) -> float:
+    """Return the distance of the first numbers of many orthogonal matrices from Keras' own."""
+    import keras
+
+    from workloads.models.initializer_rules import rule_of
+
+    drawn, of_keras, draw = list[float](), list[float](), np.random.default_rng(seed)
+    for number in range(100):
+        initializer = keras.initializers.Orthogonal(seed=number)
+        rule = rule_of(initializer)
+        assert rule is not None
+        drawn.append(rule(initializer, (2, 2), draw)[0, 0])
+        of_keras.append(float(keras.ops.convert_to_numpy(initializer((2, 2)))[0, 0]))
+    return _distance(np.array(drawn), np.array(of_keras))
+
+
+def rules_of_keras(trial: Context) -> dict[str, float]:
+    """Return for each initializer of Keras whether it has a rule (1), is constant (0), or neither.
+
+    Neither is -1.
+    """
+    import keras
+
+    from workloads.models.initializer_rules import is_constant, rule_of
+
+    of, known = keras.initializers, dict[str, float]()
+    with prepare_framework(trial):
+        kinds = {kind for kind in vars(of).values() if isinstance(kind, type)} - {of.Initializer}
+        for initializer in (kind() for kind in kinds):
+            is_drawn = rule_of(initializer) is not None
+            known[type(initializer).__name__] = 1 if is_drawn else is_constant(initializer) - 1
+    return known
 
 
 def _initializers(of: Any) -> dict[str, tuple[Any, tuple[int, ...]]]:
@@ -55,8 +92,8 @@ def _initializers(of: Any) -> dict[str, tuple[Any, tuple[int, ...]]]:
         "RandomUniform": (of.RandomUniform(-0.3, 0.1, seed=1), matrix),
         "RandomNormal": (of.RandomNormal(0.5, 0.2, seed=1), matrix),
         "TruncatedNormal": (of.TruncatedNormal(0.1, 2.0, seed=1), matrix),
-        "Orthogonal wide": (of.Orthogonal(1.0, seed=1), (30, 120)),
-        "Orthogonal tall": (of.Orthogonal(1.0, seed=1), (120, 30)),
+        "Orthogonal wide": (of.Orthogonal(1.5, seed=1), (30, 120)),
+        "Orthogonal tall": (of.Orthogonal(0.5, seed=1), (120, 30)),
         "Orthogonal convolution": (of.Orthogonal(1.0, seed=1), (3, 20, 30)),
     }
 

@@ -3,10 +3,13 @@
 import numpy as np
 import torch
 from torch._dynamo.utils import counters
+from torch.profiler import ProfilerActivity, profile
 
 from tests.workloads.examples import own_modules
 from workloads.context import Context
+from workloads.measuring.measurement import prepare_framework
 from workloads.modules import compiling
+from workloads.modules.evidence import prove_profile
 
 
 def train_plainly(trial: Context) -> dict[str, float]:
@@ -43,3 +46,24 @@ def compile_twice(trial: Context) -> dict[str, float]:
         "hits": float(counters["inductor"]["fxgraph_cache_hit"]),
         "misses": float(counters["inductor"]["fxgraph_cache_miss"]),
     }
+
+
+def may_round_to_tf32(trial: Context) -> dict[str, float]:
+    """Return whether PyTorch and cuDNN may round to TF32 in a trial of the implementation."""
+    with prepare_framework(trial):
+        return {
+            "products": float(torch.backends.cuda.matmul.allow_tf32),
+            "cudnn": float(torch.backends.cudnn.allow_tf32),
+        }
+
+
+def prove_as_on_a_gpu_that_rounds(trial: Context) -> dict[str, float]:
+    """Report the evidence of a module here, as if its products had been rounded to TF32."""
+    build = own_modules.build_float64 if trial.settings["double"] else own_modules.build_cells
+    module = build(dict(trial.settings))
+    inputs = torch.ones(2, 5, 3, dtype=next(module.parameters()).dtype)
+    with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as profiler:
+        module(inputs)
+    proof = prove_profile(list(profiler.profiler.kineto_results.events()), "here", rounds=True)
+    trial.kernel(trial.implementation.kernel_text, proof.ran, proof.evidence)
+    return {}

@@ -57,6 +57,13 @@ def test_a_module_runs_on_pytorch_as_it_is_written(torch_trainer: Trainer) -> No
     assert "as it is written" in str(found["torch/fused"])
 
 
+def test_the_data_of_a_module_may_be_a_loader_of_weighted_samples(torch_trainer: Trainer) -> None:
+    facts = inspect(torch_trainer, "weighted_modules:build", "weighted_modules:load")
+    arrays = inspect(torch_trainer, "weighted_modules:build", "weighted_modules:load_arrays")
+    assert isinstance(facts, ModelFacts) and isinstance(arrays, ModelFacts)
+    assert facts.data_digest == arrays.data_digest
+
+
 def test_other_precisions_leave_float64_as_it_is(torch_trainer: Trainer) -> None:
     asked = ["torch/auto", "torch/auto+bf16", "torch/auto+tf32"]
     facts = inspect(torch_trainer, "own_modules:build_float64", implementations=asked)

@@ -10,7 +10,6 @@ from workloads import protocol
 from workloads.registry import own_model_name
 
 EXAMPLES = "tests.workloads.examples"
-DATA = f"{EXAMPLES}.own_modules:load"
 SETTINGS = {"units": 8, "batch_size": 8, "epochs": 1, "timed_steps": 2}
 
 
@@ -19,12 +18,13 @@ def ask(
     build: str = "own_modules:build",
     implementation: str = "torch/auto",
     *,
+    load: str = "own_modules:load",
     slices: int | None = None,
     settings: dict[str, Any] | None = None,
     **fields: Any,
 ) -> list[protocol.Event]:
     """Return the events of a trial; with `slices` it is timed in so many of them."""
-    name = own_model_name(f"{EXAMPLES}.{build}", DATA)
+    name = own_model_name(f"{EXAMPLES}.{build}", f"{EXAMPLES}.{load}")
     if slices is not None:
         fields |= {"measure": "timing", "slice_s": 0.01}
     request = protocol.TrialRequest(
@@ -53,6 +53,41 @@ def test_a_training_computes_what_a_loop_of_pytorch_computes(torch_trainer: Trai
     assert single_event(events, protocol.Epoch).metrics == pytest.approx(expected, rel=1e-5)
     metrics = result(events)
     assert {name: metrics[name] for name in expected} == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_loader_gives_a_module_samples_and_their_weights(torch_trainer: Trainer) -> None:
+    def train(load: str, weight: float) -> tuple[int, float, float]:
+        events = ask(
+            torch_trainer,
+            "weighted_modules:build",
+            load=f"weighted_modules:{load}",
+            settings={"weight": weight, "timed_steps": 0},
+        )
+        metrics = result(events)
+        dataset = single_event(events, protocol.Dataset)
+        return dataset.samples, metrics["loss"], metrics["val_loss"]
+
+    samples, loss, val_loss = train("load_arrays", 1.0)
+    assert samples == 25  # of 28, of which the last tenth is for validation
+    assert train("load", 2.0) == pytest.approx((samples, 2 * loss, 2 * val_loss))
+
+
+def test_only_an_arm_with_tf32_may_round_products(torch_trainer: Trainer) -> None:
+    for implementation, may_round in (("torch/auto+tf32", 1), ("torch/auto", 0)):
+        probe = "tests.workloads.modules.probes:may_round_to_tf32"
+        allowed = result(torch_trainer.ask(probe, implementation))
+        assert (allowed["products"], allowed["cudnn"]) == (may_round, may_round)
+
+
+@pytest.mark.parametrize(
+    ("double", "ran"), [(False, "portable+tf32"), (True, "portable")], ids=["float32", "float64"]
+)
+def test_the_evidence_names_rounding_to_tf32(
+    torch_trainer: Trainer, double: bool, ran: str
+) -> None:
+    probe = "tests.workloads.modules.probes:prove_as_on_a_gpu_that_rounds"
+    settings = {"units": 4, "double": double}
+    assert kernel_of(torch_trainer.ask(probe, "torch/auto+tf32", settings=settings)).ran == ran
 
 
 def test_a_training_has_the_metrics_of_a_keras_model(torch_trainer: Trainer) -> None:

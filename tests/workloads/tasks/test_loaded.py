@@ -45,6 +45,15 @@ class DataLoader:
         return iter(self.batches)
 
 
+class DatasetV2(DataLoader):
+    """Batches of TensorFlow's data, which say how many they are: -1 if they never end."""
+
+    __module__ = "tensorflow.data"
+
+    def cardinality(self) -> int:
+        return -1
+
+
 def read(value: Any) -> tuple[Samples, Samples]:
     return read_loaded(value, PLACE)
 
@@ -120,6 +129,7 @@ def test_a_model_with_its_loss_inside_needs_no_targets(value: Any) -> None:
             ((X, Y), (X[:, 0], Y)), ["inputs for validation", "(20, 2)", "(20,)"], id="validation"
         ),
         pytest.param(PyDataset(X, Y, num_batches=None), ["ends", "__len__"], id="endless"),
+        pytest.param(DatasetV2([X, Y]), ["ends", "leave repeat() out"], id="repeated for ever"),
         pytest.param(DataLoader(), ["at least one batch"], id="no batch"),
         pytest.param(
             DataLoader([X, Y], [X[:, :1], Y]), ["[0]", "(20, 2) and (20, 1)", "pad"], id="ragged"
@@ -142,6 +152,12 @@ def test_a_data_set_is_read_up_to_the_limit_of_memory(monkeypatch: pytest.Monkey
     with pytest.raises(DataError, match=r"more than that in its first 4 batches"):
         read(PyDataset(X, Y, WEIGHTS))
     read((X, Y, WEIGHTS))
+
+
+def test_the_limit_of_memory_is_2_gib() -> None:
+    large = np.broadcast_to(np.float64(0), (2**28, 1))  # one number in memory
+    with pytest.raises(DataError, match=r"at most 2 GiB.* first 2 batches"):
+        read(DataLoader([large], [large[:1]]))
 
 
 def test_the_digest_is_that_of_all_bytes_types_shapes_and_places() -> None:
