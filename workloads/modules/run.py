@@ -218,8 +218,8 @@ def make_optimizer(own: OwnModule, module: nn.Module) -> Any:
     ):
         raise BadRequest(
             f"{own.place}: expected an optimizer that takes one step per batch; received"
-            f" torch.optim.{type(optimizer).__name__}, which evaluates the loss several times in a"
-            " step through a closure, so its steps are not comparable: use Adam or SGD"
+            f" {type(optimizer).__name__}, which evaluates the loss several times in a step through"
+            " a closure, so its steps are not comparable: use Adam or SGD"
         )
     return optimizer
 

@@ -45,11 +45,14 @@ def compare_with_bare_fit(trial: Context) -> dict[str, float]:
             sample_weight=arrays.weights,
             class_weight=weights,
             batch_size=run.batch_size,
-            validation_data=(data.validation.inputs, data.validation.targets, None),
+            validation_data=(
+                data.validation.inputs,
+                data.validation.targets,
+                data.validation.weights,
+            ),
             validation_batch_size=run.batch_size,
         )
-        unweighted = dataclasses.replace(run.validation, weights=None)
-        validation = run.feed(unweighted).for_validation()
+        validation = run.validation_feed.for_validation()
         for kind, feed in (("feed", run.train_feed), ("gpu", feed_as_on_a_gpu(run))):
             received, received_names = losses(**feed.with_targets(), **validation)
             assert received_names == names

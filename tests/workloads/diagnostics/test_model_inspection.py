@@ -84,7 +84,7 @@ def test_a_model_may_have_several_inputs_and_outputs(trainer: Trainer) -> None:
     assert facts.metrics == ("loss", "shifted_loss", "spread_loss")
 
 
-@pytest.mark.parametrize("load", ["load", "load_batches"])
+@pytest.mark.parametrize("load", ["load", "load_batches", "load_dataset"])
 def test_a_model_may_wait_for_its_data_to_be_built(trainer: Trainer, load: str) -> None:
     facts = inspect(trainer, "build_unbuilt", load, implementations=["tensorflow/portable"])
     assert isinstance(facts, ModelFacts)
@@ -148,6 +148,8 @@ def test_a_trial_trains_the_model_on_its_data(trainer: Trainer) -> None:
     events = ask(facts.data_digest)
     dataset = single_event(events, protocol.Dataset)
     assert (dataset.samples, dataset.validation_samples) == (24, 16)
+    built = single_event(events, protocol.ModelBuilt)
+    assert built == protocol.ModelBuilt(facts.parameters, 4 * facts.parameters / 2**20)
     assert {"loss", "mae", "val_loss", "val_mae", "step_ms"} <= result(events).keys()
     assert failure(ask("0" * 64)).kind == "data"
 
@@ -197,6 +199,18 @@ WRONG_MODELS = [
         "a model that differs from call to call",
         build="build_at_random",
         place="build_at_random",
+        text="the same model from each call",
+    ),
+    WrongModel(
+        "a layer that differs from call to call",
+        build="build_with_random_dropout",
+        place="build_with_random_dropout",
+        text="the same model from each call",
+    ),
+    WrongModel(
+        "an optimizer that differs from call to call",
+        build="build_with_random_rate",
+        place="build_with_random_rate",
         text="the same model from each call",
     ),
     WrongModel(

@@ -1,5 +1,6 @@
 """Models and data of a user's own, most of which break a rule."""
 
+import math
 import random
 from typing import Any
 
@@ -157,6 +158,19 @@ def build_at_random(settings: Settings) -> Any:
     return build({"units": random.SystemRandom().randint(1, 1000)})
 
 
+def build_with_random_dropout(settings: Settings) -> Any:
+    layers = [keras.layers.LSTM(4), keras.layers.Dropout(random.SystemRandom().random() / 2)]
+    model = keras.Sequential([keras.Input((5, 3)), *layers, keras.layers.Dense(1)])
+    model.compile("adam", "mse")
+    return model
+
+
+def build_with_random_rate(settings: Settings) -> Any:
+    model = build(settings)
+    model.compile(keras.optimizers.Adam(random.SystemRandom().random() / 100), "mse")
+    return model
+
+
 def build_with_dropout(settings: Settings) -> Any:
     model = keras.Sequential(
         [
@@ -197,6 +211,24 @@ def load_batches(settings: Settings) -> Any:
     import tensorflow as tf  # noqa: PLC0415 - only where it is asked for
 
     return tf.data.Dataset.from_tensor_slices(load(settings)).batch(7)
+
+
+class Batches(keras.utils.PyDataset):
+    """Batches of seven samples."""
+
+    def __init__(self, *arrays: Any) -> None:
+        super().__init__()
+        self.arrays = arrays
+
+    def __len__(self) -> int:
+        return math.ceil(len(self.arrays[0]) / 7)
+
+    def __getitem__(self, index: int) -> Any:
+        return tuple(array[7 * index : 7 * index + 7] for array in self.arrays)
+
+
+def load_dataset(settings: Settings) -> Any:
+    return Batches(*load(settings))
 
 
 def load_parts(settings: Settings) -> Any:

@@ -105,7 +105,12 @@ WRONG_MODULES = [
     WrongModule(
         "an optimizer with a closure",
         optimizer="LBFGS",
-        text="torch.optim.LBFGS, which evaluates the loss several times",
+        text="received LBFGS, which evaluates the loss several times",
+    ),
+    WrongModule(
+        "an optimizer of the user's own with a closure",
+        optimizer="ClosureSGD",
+        text="received ClosureSGD, which evaluates the loss several times",
     ),
     WrongModule(
         "nothing to train",

@@ -132,7 +132,12 @@ def test_the_library_call_of_an_lstm_is_named(torch_trainer: Trainer) -> None:
 
 
 def test_training_steps_are_timed_in_slices_on_full_batches(torch_trainer: Trainer) -> None:
-    metrics = result(ask(torch_trainer, slices=3))
+    events = ask(torch_trainer, slices=3)
+    metrics, facts = result(events), dict[str, Any]()
+    for event in events:
+        facts |= event.facts if isinstance(event, protocol.EnvironmentFacts) else {}
+    assert facts[protocol.MODEL_KIND] == protocol.MODULE_KIND  # for the lines that put it to use
+    assert single_event(events, protocol.ModelBuilt).parameters == 4 * 8 * (3 + 8 + 2) + 8 + 1
     assert metrics["slices"] == 3
     assert metrics["step_ms"] > 0
     assert metrics["samples_per_s"] == pytest.approx(8_000 / metrics["step_ms"])
