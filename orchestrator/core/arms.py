@@ -1,7 +1,8 @@
 """Arms: an implementation on a hardware class, used in one way, perhaps with a variant's settings.
 
 An arm is identified by its fields alone. Names of hardware are made to be read: they are neither
-compared nor hashed, and nothing is read back from a text.
+compared nor hashed. `HardwareRef` alone reads facts back from its two texts, because the stores of
+a sweep have no more of a class.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class HardwareRef:
     """A hardware class: `id` is made from facts that the node reports, never from a table of names.
 
     `name` is to be read: `NVIDIA H200 (AMD EPYC, 16 CPUs)`. `gpu` is the GPU's own name, if any.
+    `of_cpu` and `of_gpu` write both texts; `host_id` and the properties below it read them.
     """
 
     id: str
@@ -62,6 +64,45 @@ class HardwareRef:
     def __str__(self) -> str:
         return self.name
 
+    @classmethod
+    def of_cpu(cls, model: str, cpus: int, part: str | None = None) -> HardwareRef:
+        """Return the class of nodes with so many CPUs of a model.
+
+        `part` distinguishes CPUs whose models have one name.
+        """
+        return cls(f"{part or model}/{cpus}", "cpu", f"{model}, {counted(cpus, 'CPU')}")
+
+    def of_gpu(self, gpu: str) -> HardwareRef:
+        """Return the class of GPUs of this name in nodes of this CPU class."""
+        return HardwareRef(f"{gpu}/{self.id}", "gpu", f"{gpu} ({self.name})", gpu)
+
+    @property
+    def host_id(self) -> str:
+        """The id of the CPU class of its nodes."""
+        return self.id if self.gpu is None else self.id.removeprefix(f"{self.gpu}/")
+
+    @property
+    def cpu_part(self) -> str | None:
+        """What distinguishes CPUs whose models have one name; None where the model does."""
+        part, _, _ = self.host_id.rpartition("/")
+        return part if part != self.cpu_model else None
+
+    @property
+    def cpu_model(self) -> str:
+        """The model of its nodes' CPUs."""
+        host = self.name if self.gpu is None else self.name[len(f"{self.gpu} (") : -len(")")]
+        return host.removesuffix(f", {counted(self.cpus, 'CPU')}")
+
+    @property
+    def cpus(self) -> int:
+        """The number of CPUs of a node."""
+        return int(self.host_id.rpartition("/")[2])
+
+    @property
+    def in_sentence(self) -> str:
+        """The name without a comma, which would end a clause: `AMD EPYC (16 CPUs)`."""
+        return self.name if self.gpu else f"{self.cpu_model} ({counted(self.cpus, 'CPU')})"
+
 
 @dataclass(frozen=True, slots=True)
 class HardwareUse:
@@ -71,9 +112,23 @@ class HardwareUse:
     usage: Usage = field(default_factory=Usage)
 
     def __str__(self) -> str:
-        """Return the display text: `AMD EPYC, 16 CPUs [4 threads, epochs 1]`."""
+        return self.written_with(self.hardware_class.name)
+
+    def written_with(self, class_name: str) -> str:
+        """Write the use with a name for its class: `AMD EPYC, 16 CPUs [4 threads, epochs 1]`."""
         usage = str(self.usage)
-        return f"{self.hardware_class} [{usage}]" if usage else str(self.hardware_class)
+        return f"{class_name} [{usage}]" if usage else class_name
+
+    @property
+    def in_sentence(self) -> str:
+        """The use as a part of a sentence: `AMD EPYC (16 CPUs), timed in slices`."""
+        return self.sentence_with(self.hardware_class.in_sentence)
+
+    def sentence_with(self, class_name: str) -> str:
+        """Write the use as a part of a sentence, with a name for its class."""
+        if self.usage == Usage(measure="timing"):
+            return f"{class_name}, timed in slices"
+        return self.written_with(class_name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from orchestrator.core.arms import HardwareRef
-from orchestrator.core.text import counted
 from workloads.resources import CgroupLimits
 
 
@@ -188,16 +187,11 @@ class Node:
     def cpu_class(self) -> HardwareRef:
         """The node's CPU class."""
         profile = self.profile
-        return HardwareRef(
-            id=f"{profile.cpu_part or profile.cpu_model}/{profile.cpus}",
-            device="cpu",
-            name=f"{profile.cpu_model}, {counted(profile.cpus, 'CPU')}",
-        )
+        return HardwareRef.of_cpu(profile.cpu_model, profile.cpus, profile.cpu_part)
 
     def gpu_class(self, gpu: str) -> HardwareRef:
         """Return the class of GPUs of this name in nodes with this CPU."""
-        host = self.cpu_class
-        return HardwareRef(f"{gpu}/{host.id}", "gpu", f"{gpu} ({host.name})", gpu)
+        return self.cpu_class.of_gpu(gpu)
 
     @property
     def main_class(self) -> HardwareRef:
@@ -207,13 +201,8 @@ class Node:
     @classmethod
     def of_class(cls, ref: HardwareRef, gpus: int = 1) -> Self:
         """Return a node of a class that is known from trials alone, with so many GPUs."""
-        host, name = ref.id, ref.name
-        if ref.gpu is not None:
-            host, name = host.removeprefix(f"{ref.gpu}/"), name[len(ref.gpu) + 2 : -1]
-        part, _, cpus = host.rpartition("/")
-        model, _, _ = name.rpartition(", ")
         devices = tuple(Gpu(i, ref.gpu, str(i), None) for i in range(gpus)) if ref.gpu else ()
         profile = NodeProfile(
-            "", model, int(cpus), 0, devices, None, "", "", cpu_part=part if part != model else None
+            "", ref.cpu_model, ref.cpus, 0, devices, None, "", "", cpu_part=ref.cpu_part
         )
-        return cls("", profile, int(cpus))
+        return cls("", profile, ref.cpus)

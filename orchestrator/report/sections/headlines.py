@@ -1,6 +1,5 @@
 """Headlines: which arm is fastest on each hardware class, by how much, and at which accuracy."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -35,8 +34,6 @@ from orchestrator.report.wording import (
     result_name,
 )
 from workloads.metrics import find_metric
-
-_CPUS = re.compile(r", (\d+ CPUs?)(?= \[|$)")
 
 _MOST_NAMED = 3
 """How many of the arms that may be as fast a headline names; the rest are counted."""
@@ -181,9 +178,8 @@ def _is_shown_fastest(summary: ReportSummary, leader: Arm) -> bool:
 
 def _place(summary: ReportSummary, hardware: str) -> str:
     """Return `AMD EPYC (2 CPUs), timed in slices` for a hardware class in a sentence."""
-    place = arm_names(summary).place(hardware)
-    place = _CPUS.sub(r" (\1)", place)
-    return place.replace(" [timing]", ", timed in slices")
+    uses = {str(row.arm.hardware): row.arm.hardware for row in summary.arms}
+    return arm_names(summary).place_in_sentence(uses[hardware])
 
 
 def _not_ranked(summary: ReportSummary, hardware: str, rows: Sequence[ArmSummary]) -> Headline:
@@ -296,8 +292,7 @@ def _everywhere(summary: ReportSummary) -> str:
     classes = {row.arm.hardware_class for row in summary.arms}
     if len(classes) > 1:
         return "Over all hardware"
-    place = _CPUS.sub(r" (\1)", str(classes.pop()))
-    return f"On {place}"
+    return f"On {classes.pop().in_sentence}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from pydantic import TypeAdapter
 
-from orchestrator.core.arms import Arm, Usage, Variant
+from orchestrator.core.arms import Arm, HardwareRef, HardwareUse, Usage, Variant
 from orchestrator.core.trial import Block, make_trial
 from tests.building.hardware import build_cpu_use, build_gpu_use, build_timing_use
 from tests.building.trials import IDENTITY
@@ -79,3 +79,35 @@ def test_an_arm_is_the_same_in_another_wording_and_when_read_back_from_json() ->
         assert (other, key(other)) == (arm, key(arm))
         read = adapter.validate_json(adapter.dump_json(arm), strict=True)
         assert (read, str(read)) == (arm, str(arm))
+
+
+@pytest.mark.parametrize(
+    ("usage", "cpu", "gpu"),
+    [
+        pytest.param(Usage(), "AMD, EPYC (2 CPUs)", "H200 (AMD, EPYC, 2 CPUs)", id="all of it"),
+        pytest.param(
+            Usage(measure="timing"),
+            "AMD, EPYC (2 CPUs), timed in slices",
+            "H200 (AMD, EPYC, 2 CPUs), timed in slices",
+            id="in slices",
+        ),
+        pytest.param(
+            Usage(threads=1, measure="timing"),
+            "AMD, EPYC (2 CPUs) [1 thread, timing]",
+            "H200 (AMD, EPYC, 2 CPUs) [1 thread, timing]",
+            id="with threads of its own",
+        ),
+    ],
+)
+def test_hardware_is_named_in_a_sentence(usage: Usage, cpu: str, gpu: str) -> None:
+    host = HardwareRef.of_cpu("AMD, EPYC", 2)
+    assert HardwareUse(host, usage).in_sentence == cpu
+    assert HardwareUse(host.of_gpu("H200"), usage).in_sentence == gpu
+
+
+@pytest.mark.parametrize("part", [None, "ARM 0x41/0xd40"])
+def test_a_class_of_a_store_has_the_facts_that_it_was_made_from(part: str | None) -> None:
+    host = HardwareRef.of_cpu("Neoverse-N1 (r3), 2 CPUs", 1, part)
+    for ref in (host, host.of_gpu("T4 (a), 8 CPUs")):
+        assert (ref.cpu_model, ref.cpus, ref.cpu_part) == ("Neoverse-N1 (r3), 2 CPUs", 1, part)
+        assert ref.host_id == host.id
