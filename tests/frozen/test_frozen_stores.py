@@ -76,13 +76,20 @@ def content_of(home: Path) -> dict[str, str]:
     }
 
 
-def test_commands_read_a_former_store_and_change_nothing(
-    store: Path, home: Path, run: Run, tmp_path: Path
-) -> None:
+@pytest.fixture
+def unchanged(home: Path) -> Iterator[None]:
+    """Check that a test changes no file of the home."""
     before = content_of(home)
+    yield
+    assert content_of(home) == before
+
+
+@pytest.mark.usefixtures("unchanged")
+def test_a_former_store_and_journal_have_the_trials_of_their_reports(
+    store: Path, home: Path
+) -> None:
     for sweep in SWEEPS:
-        file = store / f"report-{sweep.replace('#', '-')}.json"
-        kept = read_report(file).record
+        kept = read_report(store / f"report-{sweep.replace('#', '-')}.json").record
         now = read_stored_sweep(mlflow_address(home), sweep)
         assert {t.key: (t.status, t.metrics) for t in now.trials} == {
             t.key: (t.status, t.metrics) for t in kept.trials
@@ -90,22 +97,32 @@ def test_commands_read_a_former_store_and_change_nothing(
         state = journal.read(home / "sweeps" / now.name / str(now.generation))
         assert state is not None
         assert state.finished.keys() == {trial.key for trial in now.trials}
+
+
+@pytest.mark.usefixtures("unchanged")
+def test_commands_check_report_and_export_the_sweeps_of_a_former_store(
+    run: Run, tmp_path: Path
+) -> None:
+    for sweep in SWEEPS:
         code, out, _ = run("check", sweep, "--format", "json")
         assert (code, json.loads(out)["findings"]) == (0, [])
         assert run("report", sweep)[0] == 0
         assert run("export", sweep, str(tmp_path / f"export-{sweep}"))[0] == 0
+
+
+@pytest.mark.usefixtures("unchanged")
+def test_commands_compare_query_and_list_a_former_store(store: Path, run: Run) -> None:
+    def answer(*words: str) -> Any:
+        code, out, err = run(*words, "--format", "json")
+        assert code == 0, err
+        return json.loads(out)
+
     assert run("compare", str(store / "report-failing-1.json"), "failing")[0] == 0
-    code, out, _ = run("query", "trained", "--format", "json", "--columns", "all")
     rows = json.loads((store / "query.json").read_text())["rows"]
-    assert (code, len(json.loads(out)["rows"])) == (0, len(rows))
-    code, out, _ = run("best", "trained", "--format", "json")
-    assert code == 0
-    assert json.loads(out)["metric"] == "val_accuracy"
-    code, out, _ = run("list", "--format", "json")
-    assert {row["sweep"] for row in json.loads(out)["sweeps"]} >= {"trained", "failing#2"}
-    code, out, _ = run("status", "--format", "json")
-    assert {row["state"] for row in json.loads(out)["sweeps"]} == {"complete"}
-    assert content_of(home) == before
+    assert len(answer("query", "trained", "--columns", "all")["rows"]) == len(rows)
+    assert answer("best", "trained")["metric"] == "val_accuracy"
+    assert {row["sweep"] for row in answer("list")["sweeps"]} >= {"trained", "failing#2"}
+    assert {row["state"] for row in answer("status")["sweeps"]} == {"complete"}
 
 
 def test_files_that_a_former_version_wrote_are_read(store: Path) -> None:

@@ -1,7 +1,7 @@
 """Readers of GPUs: the types that one implements, the list of all of them, and NVIDIA's.
 
 `nvml.py` is the only file that knows NVML. A reader of another vendor's GPUs is one file like it,
-and its name in `registry.BUILT_IN`; or a package of its own with an entry point.
+and its name in `registry.BUILT_IN_READERS`; or a package of its own with an entry point.
 """
 
 from orchestrator.hardware.gpu_readers.reader import (

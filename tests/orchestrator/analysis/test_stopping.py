@@ -74,40 +74,90 @@ def test_it_never_stops_for_a_verdict() -> None:
     assert len(set(equal)) > 3
 
 
-def after(blocks: int, arms: Sequence[Arm], silent: Arm, until: int) -> StopDecision | None:
-    """Return the decision over blocks of quiet arms, of which one fails in the first so many."""
-    rule = PrecisionReached(AutoBlocks(0.05, 6, blocks), tuple(arms), 1)
-    trials = list[FinishedTrial]()
-    for block in range(blocks):
-        for number, arm in enumerate(arms, 1):
-            took_ms = None if arm == silent and block < until else number * (10 + 0.001 * block)
-            trials.append(timed(block, arm, took_ms))
-    return first_decision(rule, trials)
-
-
 ENOUGH, NOTHING = "every speed-up is known to ± 5 %", "there is nothing to compare"
 NEVER = "8 are the most (blocks.at_most); no trial of {} completes"
 
 
-@pytest.mark.parametrize(
-    ("arms", "silent", "until", "planned", "blocks", "reason"),
-    [
-        # Six configs that are too large for one arm do not decide on the blocks to come.
-        ((PORTABLE, XLA), PORTABLE, 6, 14, 13, ENOUGH),
-        ((PORTABLE, XLA), XLA, 6, 14, 13, ENOUGH),
-        ((PORTABLE, XLA), PORTABLE, 8, 8, 8, NEVER),
-        ((PORTABLE, XLA, UNROLL), UNROLL, 8, 8, 8, NEVER),
-        ((PORTABLE,), PORTABLE, 8, 8, 6, NOTHING),
-    ],
-)
-def test_the_decision_depends_on_the_pairs_that_can_complete(
-    arms: Sequence[Arm], silent: Arm, until: int, planned: int, blocks: int, reason: str
-) -> None:
-    decision = after(planned, arms, silent, until)
+@dataclass(frozen=True)
+class Silent:
+    """A sweep of quiet arms, of which one fails in the first blocks, and the decision expected."""
+
+    name: str
+    arms: tuple[Arm, ...]
+    failing: Arm
+    failing_blocks: int
+    most_blocks: int
+    blocks: int
+    reason: str
+
+    def decision(self) -> StopDecision | None:
+        """Return the decision over all blocks."""
+        rule = PrecisionReached(AutoBlocks(0.05, 6, self.most_blocks), self.arms, 1)
+        trials = list[FinishedTrial]()
+        for block in range(self.most_blocks):
+            for number, arm in enumerate(self.arms, 1):
+                fails = arm == self.failing and block < self.failing_blocks
+                took_ms = None if fails else number * (10 + 0.001 * block)
+                trials.append(timed(block, arm, took_ms))
+        return first_decision(rule, trials)
+
+
+SILENT = [
+    Silent(
+        "six configs too large for the baseline decide nothing about the blocks to come",
+        (PORTABLE, XLA),
+        failing=PORTABLE,
+        failing_blocks=6,
+        most_blocks=14,
+        blocks=13,
+        reason=ENOUGH,
+    ),
+    Silent(
+        "six configs too large for the other arm",
+        (PORTABLE, XLA),
+        failing=XLA,
+        failing_blocks=6,
+        most_blocks=14,
+        blocks=13,
+        reason=ENOUGH,
+    ),
+    Silent(
+        "the baseline always fails",
+        (PORTABLE, XLA),
+        failing=PORTABLE,
+        failing_blocks=8,
+        most_blocks=8,
+        blocks=8,
+        reason=NEVER,
+    ),
+    Silent(
+        "one of three arms always fails",
+        (PORTABLE, XLA, UNROLL),
+        failing=UNROLL,
+        failing_blocks=8,
+        most_blocks=8,
+        blocks=8,
+        reason=NEVER,
+    ),
+    Silent(
+        "the only arm always fails",
+        (PORTABLE,),
+        failing=PORTABLE,
+        failing_blocks=8,
+        most_blocks=8,
+        blocks=6,
+        reason=NOTHING,
+    ),
+]
+
+
+@pytest.mark.parametrize("case", SILENT, ids=lambda case: case.name)
+def test_the_decision_depends_on_the_pairs_that_can_complete(case: Silent) -> None:
+    decision = case.decision()
     assert decision is not None
-    assert (decision.blocks, decision.reason) == (blocks, reason.format(silent))
-    assert decision.figure is not None or reason == NOTHING
-    assert (decision.figure == math.inf) == (reason == NEVER)
+    assert (decision.blocks, decision.reason) == (case.blocks, case.reason.format(case.failing))
+    assert decision.figure is not None or case.reason == NOTHING
+    assert (decision.figure == math.inf) == (case.reason == NEVER)
 
 
 def test_a_block_counts_once_all_of_its_rounds_are_complete() -> None:

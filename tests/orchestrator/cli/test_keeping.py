@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,8 @@ from tests.orchestrator.storage.test_heartbeat import BEAT
 from tests.orchestrator.storage.tracking.recording import record, table
 
 TRIALS = (build_full_trial(0), build_full_trial(1), build_failed_trial(1, XLA))
+LOAD = Telemetry(at_s=(0.5, 1.0), curves={"system/cpu": (10.0, None)})
+MEASURED = replace(TRIALS[0], outcome=replace(TRIALS[0].outcome, telemetry=LOAD))
 
 
 @pytest.fixture
@@ -91,42 +94,54 @@ def test_check_needs_a_journal(kept: Path, run: Run) -> None:
     assert "expected the journal of quickstart" in err
 
 
-def test_export_writes_files_that_need_no_rnnsweep(kept: Path, run: Run, tmp_path: Path) -> None:
-    load = Telemetry(at_s=(0.5, 1.0), curves={"system/cpu": (10.0, None)})
-    outcome = replace(TRIALS[0].outcome, telemetry=load)
-    write_journal(kept, (replace(TRIALS[0], outcome=outcome), *TRIALS[1:]))
+@pytest.fixture
+def exported(kept: Path, run: Run, tmp_path: Path) -> Path:
+    """Return the folder of an exported sweep, one trial of which has telemetry."""
+    write_journal(kept, (MEASURED, *TRIALS[1:]))
     folder = tmp_path / "exported"
     code, out, err = run("export", "quickstart", str(folder))
     assert (code, out) == (0, ""), err
-    index = json.loads((folder / "export.json").read_text())
+    return folder
+
+
+def test_the_index_of_an_export_has_the_digest_of_each_file(exported: Path) -> None:
+    index = json.loads((exported / "export.json").read_text())
     assert (index["format"], index["version"], index["trials"]) == ("rnnsweep-export", 1, 3)
-    for file in index["files"]:
-        content = (folder / file["name"]).read_bytes()
-        assert (len(content), hashlib.sha256(content).hexdigest()) == (
-            file["bytes"],
-            file["sha256"],
-        )
-    assert {file["name"] for file in index["files"]} | {"export.json"} == {
-        path.name for path in folder.iterdir()
+    written = {path.name: path.read_bytes() for path in exported.iterdir()}
+    del written["export.json"]
+    assert {file["name"]: (file["bytes"], file["sha256"]) for file in index["files"]} == {
+        name: (len(content), hashlib.sha256(content).hexdigest())
+        for name, content in written.items()
     }
-    manifest = json.loads((folder / "sweep.json").read_text())
+
+
+def test_an_export_has_the_manifest_and_a_table_of_trials(exported: Path) -> None:
+    manifest = json.loads((exported / "sweep.json").read_text())
     assert manifest["content"]["identity"]["workload"] == IDENTITY.workload
-    rows = pq.read_table(folder / "trials.parquet").to_pylist()
+    rows = pq.read_table(exported / "trials.parquet").to_pylist()
     assert {row["trial_key"]: row["step_ms"] for row in rows} == {
         trial.key: trial.metrics.get("step_ms") for trial in TRIALS
     }
-    points = pq.read_table(folder / "curves.parquet").to_pylist()
-    losses = [
-        p["value"] for p in points if p["trial_key"] == TRIALS[1].key and p["curve"] == "loss"
-    ]
-    assert losses == [epoch.metrics["loss"] for epoch in TRIALS[1].epochs]
-    assert [(p["trial_key"], p["value"]) for p in points if p["curve"] == "system/cpu"] == [
-        (TRIALS[0].key, 10.0)
-    ]
-    environments = json.loads((folder / "environments.json").read_text())
-    digests = environments["trials"]
-    assert environments["environments"][digests[TRIALS[0].key]] == TRIALS[0].outcome.environment
-    lines = (folder / "records.jsonl").read_text().splitlines()
+
+
+def test_an_export_has_the_curves_of_epochs_and_telemetry(exported: Path) -> None:
+    points: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for point in pq.read_table(exported / "curves.parquet").to_pylist():
+        points[point["trial_key"], point["curve"]].append(point["value"])
+    losses = [epoch.metrics["loss"] for epoch in TRIALS[1].epochs]
+    assert points[TRIALS[1].key, "loss"] == losses
+    with_load = {key: values for key, values in points.items() if key[1] == "system/cpu"}
+    assert with_load == {(MEASURED.key, "system/cpu"): [10.0]}
+
+
+def test_an_export_has_each_environment_once_and_each_trials_digest_of_it(exported: Path) -> None:
+    written = json.loads((exported / "environments.json").read_text())
+    digest = written["trials"][TRIALS[0].key]
+    assert written["environments"][digest] == TRIALS[0].outcome.environment
+
+
+def test_an_export_has_the_whole_record_of_each_trial(exported: Path) -> None:
+    lines = (exported / "records.jsonl").read_text().splitlines()
     read = {trial.key: trial for trial in (TRIAL.load(line, "a line") for line in lines)}
     assert read[TRIALS[2].key].failure == TRIALS[2].failure
 

@@ -286,33 +286,42 @@ def test_every_format_takes_every_cell(sql: str, cells: list[Any]) -> None:
     assert len(pd.read_parquet(io.BytesIO(as_bytes(frame, "parquet", {})))) == len(cells)
 
 
-def test_the_command(run: Run, tmp_path: Path) -> None:
+def test_the_command_prints_the_trials_that_match_and_their_number(run: Run) -> None:
     code, out, err = run("query", "quickstart", "units >= 33", "--columns", "block,units,outcome")
     assert (code, err) == (0, "3 of 5 trials\n")
     assert [line.split() for line in out.splitlines()] == [
         ["block", "units", "outcome"],
         ["1", "33", "complete"], ["1", "33", "failed"], ["2", "34", "complete"],
     ]  # fmt: skip
-    code, out, err = run("query", "quickstart", "units < 33", "--columns", "block,config,outcome")
-    names = out.splitlines()[0].split()
-    assert (code, names[0], names[-1]) == (0, "block", "outcome")
-    assert {"units", "layers"} <= set(names[1:-1]) and "config" not in names
-    code, out, err = run("query", "quickstart", "units > 999", "--columns", "block")
-    assert (code, out, err) == (0, "block\n", "0 of 5 trials\n")
-    target = tmp_path / "found.csv"
-    code, out, err = run("query", "quickstart", "-o", str(target), "--limit", "1")
-    assert (code, out, err) == (0, "", f"wrote {target}\n")
-    (row,) = csv.DictReader(target.open())
-    assert (row["units"], row["val_accuracy"], row["cell"]) == ("32", "0.875", "lstm")
-    counts = "SELECT generation, count(*) AS n FROM trials GROUP BY ALL"
-    code, out, err = run("query", "quickstart", "--also", "quickstart#1", "--sql", counts)
-    assert (code, out.split(), err) == (0, ["generation", "n", "1", "10"], "")
+    nothing = run("query", "quickstart", "units > 999", "--columns", "block")
+    assert nothing == (0, "block\n", "0 of 5 trials\n")
+
+
+def test_the_columns_of_the_command_are_chosen_shown_by_default_or_listed(run: Run) -> None:
+    chosen = run("query", "quickstart", "units < 33", "--columns", "block,config,outcome")[1]
+    first, *params, last = chosen.splitlines()[0].split()
+    assert (first, last) == ("block", "outcome")
+    assert {"units", "layers"} <= {*params} and "config" not in params
     header = run("query", "quickstart#1")[1].splitlines()[0].split()
     assert header[:3] == ["block", "implementation", "hardware"]
     assert header[-3:] == ["outcome", "val_accuracy", "step_ms"]
-    _, listing, _ = run("query", "quickstart", "--list")
-    listed_columns = {line.split()[0] for line in listing.splitlines()[1:]}
-    assert {"sweep", "units", "val_accuracy", "run_id"} < listed_columns
+    listing = run("query", "quickstart", "--list")[1]
+    listed = {line.split()[0] for line in listing.splitlines()[1:]}
+    assert {"sweep", "units", "val_accuracy", "run_id"} < listed
+
+
+def test_the_command_writes_a_file(run: Run, tmp_path: Path) -> None:
+    target = tmp_path / "found.csv"
+    done = run("query", "quickstart", "-o", str(target), "--limit", "1")
+    assert done == (0, "", f"wrote {target}\n")
+    (row,) = csv.DictReader(target.open())
+    assert (row["units"], row["val_accuracy"], row["cell"]) == ("32", "0.875", "lstm")
+
+
+def test_the_command_answers_sql_over_several_sweeps(run: Run) -> None:
+    counts = "SELECT generation, count(*) AS n FROM trials GROUP BY ALL"
+    code, out, err = run("query", "quickstart", "--also", "quickstart#1", "--sql", counts)
+    assert (code, out.split(), err) == (0, ["generation", "n", "1", "10"], "")
 
 
 @pytest.mark.parametrize(
