@@ -60,7 +60,7 @@ def _import(workload: Workload, entry: str) -> Any:
             raise  # the module exists; an import inside it is missing
         advice = "put it next to the spec file, or install its package on every node"
         if error.name == SESSION_PACKAGE:
-            advice = "its functions are those of a notebook or a script: call run_sweep there again"
+            advice = "its functions are in a notebook or a script: call run_sweep there again"
         raise BadRequest(
             f"workload {workload.name!r}: no module {error.name!r} on this machine:"
             f" {explain_other_package(error) or advice}"

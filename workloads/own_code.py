@@ -27,7 +27,7 @@ _NO_CODE = ("__pycache__", "node_modules")  # neither is copied to nodes
 _SHOWN_CHARACTERS = 2_000
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _WRAPPED_BY_KERAS = "Exception encountered when calling"
-"""The beginning of an error of Keras around that of a layer, which follows in the next line."""
+"""The beginning of an error of Keras around a layer's error, which follows in the next line."""
 
 _before_current, _after_current = list[str](), list[str]()
 
@@ -71,7 +71,7 @@ def packages_of(workload: str) -> tuple[str, ...]:
 def code_in(folder: Path, *, before_current: bool = False) -> Iterator[None]:
     """Let the code of workloads be found in this folder too, such as the folder of a spec file.
 
-    Modules that are installed, and those of the current folder, come first; `before_current` puts
+    Modules that are installed or in the current folder come first; `before_current` puts
     the folder before the current one.
     """
     folders, text = _before_current if before_current else _after_current, str(folder.resolve())

@@ -101,7 +101,7 @@ def plan(
             *(work.failures.describe(arm) for arm in work.failures.stopped),
             *replaced_baseline(checked, work.plan),
         ]
-        show(f"{describe_plan(checked, made, expected.waits, [f'  {one}' for one in notes])}\n")
+        show(f"{describe_plan(checked, made, expected.waits, [f'  {note}' for note in notes])}\n")
     if not fleets:
         _expect_a_start(checked, work, on_cluster=address is not None)
     if form != "json" and work.plan.possible and not made.possible:

@@ -29,8 +29,8 @@ class ResultMargin:
 class Margins:
     """Differences that do not matter: of speed (a share), and of what training achieves.
 
-    `accuracy` is that of every accuracy (absolute); None is `USUAL_ACCURACY_MARGIN`, or the noise
-    of the validation set where that is wider. `results` has those of single metrics by name.
+    `accuracy` is the margin of every accuracy (absolute); None is `USUAL_ACCURACY_MARGIN`, or the
+    noise of the validation set where that is wider. `results` has margins of metrics by name.
     """
 
     speed: float = 0.02
@@ -38,7 +38,7 @@ class Margins:
     results: Mapping[str, ResultMargin] = field(default_factory=dict)
 
     def of_result(self, metric: str) -> ResultMargin:
-        """Return the margin of a metric: its own, that of accuracies, or else 1 percent."""
+        """Return the margin of a metric: its own, the margin of accuracies, or else 1 percent."""
         if metric in self.results:
             return self.results[metric]
         if not metric.endswith("accuracy"):
@@ -130,7 +130,8 @@ class HardwarePrice:
 class ReportCriteria:
     """The criteria of a report. `baseline` is the choice of the spec.
 
-    `prices` are those of the last start: costs of earlier trials follow from their recorded times.
+    `prices` are the prices of the last start: costs of earlier trials follow from their recorded
+    times.
     """
 
     baseline: str | None = None

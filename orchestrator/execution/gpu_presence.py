@@ -90,10 +90,10 @@ def ask_nodes(
     if on_cluster:
         asked = [(question.node_id, question) for question in questions]
         answers = connection.answers_of_nodes(answer_question, asked, check, until_s=until_s)
-        return [one for answer in answers for one in answer]
+        return [unusable for answer in answers for unusable in answer]
     with ThreadPoolExecutor(len(questions), "gpu") as pool:
         pending = {pool.submit(answer_question, question) for question in questions}
-        return [one for answer in _completed(pending, check) for one in answer.result()]
+        return [unusable for answer in _completed(pending, check) for unusable in answer.result()]
 
 
 def answer_question(question: GpuQuestion) -> list[UnusableGpu]:

@@ -280,7 +280,7 @@ def _read_by(value: object) -> Iterator[tuple[str, object]]:
 
 
 def _names(code: types.CodeType, instructions: Collection[str]) -> set[str]:
-    """Return the names that such instructions have, those of inner functions and classes too."""
+    """Return the names that such instructions have, also in inner functions and classes."""
     names = {
         str(instruction.argval)
         for instruction in dis.get_instructions(code)

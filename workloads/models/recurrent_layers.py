@@ -115,7 +115,7 @@ def traits_for_cudnn(layer: Any, *, has_mask: bool) -> tuple[LayerTraits, ...] |
 
 
 def _traits_of(side: Any, cell: Cell, *, has_mask: bool, is_bidirectional: bool) -> LayerTraits:
-    """Return the traits of one direction of a layer; those of both are alike if they are equal."""
+    """Return the traits of one direction of a layer, to be compared with the other direction's."""
     is_gated = isinstance(side, GATED_LAYERS)
     return LayerTraits(
         cell=cell,

@@ -97,8 +97,8 @@ class TradeOff:
 class Choice:
     """The config with the best result, and faster ones, out of `tried` configs × arms.
 
-    `fastest` has the shortest training of those within `margin` of the best `result`. `knee` is
-    that of the Pareto front of both; None for fewer than three points. Their values are the
+    `fastest` has the shortest training of all configs within `margin` of the best `result`. `knee`
+    is the knee of the Pareto front of both; None for fewer than three points. Their values are the
     result, `train_s` and, if it was measured, `step_ms`. `configs` and `arms` count what was
     tried. Of the other configs (of each variant), `within_noise` have a result (on their best arm)
     that `samples` validation samples cannot tell from the best one (two proportions, 95 %), the
@@ -180,8 +180,8 @@ def choose_by_result(
     """Return the choice on the front of the result and `train_s` that is over all hardware.
 
     None without such a front, and for a single config, which is measured to compare arms. `trials`
-    are those of the fronts; `margin_of` gives the difference that does not matter from a value of
-    a result.
+    are the trials of the fronts; `margin_of` gives the difference that does not matter from a
+    value of a result.
     """
     whole = next((front for front in fronts if front.expense == "train_s"), None)
     if whole is None or len({canonical(trial.config) for trial in trials}) < 2:

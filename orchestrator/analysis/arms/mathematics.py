@@ -2,7 +2,7 @@
 
 All arms of a round start from equal weights and see equal samples. Before its warm-up each trial
 reports outputs and gradients at these weights, without dropout (its fingerprint). Here the
-fingerprints of each arm are compared with those of a reference arm in the same round.
+fingerprints of each arm are compared with the fingerprints of a reference arm in the same round.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ class FactorAnswer:
 
 @dataclass(frozen=True, slots=True)
 class _Judging:
-    """By which metric values are judged; `margin` and `error` are those of `judge`."""
+    """By which metric values are judged; `margin` and `error` are arguments of `judge`."""
 
     metric: str
     direction: Direction
@@ -282,7 +282,7 @@ def _grid_effects(
 def _answer(effects: _GridEffects, factors: Sequence[Factor]) -> FactorAnswer:
     grid, judging = effects.grid, effects.judging
     best, *others = order = effects.order()
-    pairs = list(combinations(order, 2))  # the first ones are those of the best value
+    pairs = list(combinations(order, 2))  # the pairs of the best value come first
     differences = [effects.effect(grid.rows, *pair) for pair in pairs]
     biases = [effects.bias(grid.rows, *pair) for pair in pairs]
     judged = judge(differences, judging.margin, judging.error, biases)

@@ -163,7 +163,7 @@ def _rank(
     ]
     biases = [matched.bias(selection, pair) for pair in combinations(order, 2)]
     judged = judge(differences, math.log1p(margin), error, biases)
-    behind = []  # the first pairs are those of the leader
+    behind = []  # the pairs of the leader come first
     of_leader = zip(order[1:], differences, judged, biases, strict=False)
     for arm, logs_behind, judgement, bias in of_leader:
         ratio = estimates.exponential(judgement.corrected or estimates.t_interval(logs_behind))

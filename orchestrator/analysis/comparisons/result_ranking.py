@@ -62,7 +62,7 @@ class ResultRanking:
 
 
 def rank_results(record: SweepRecord, matched: CompleteRounds) -> tuple[ResultRanking, ...]:
-    """Rank whole trainings by each result of the sweep, those of unlike work apart."""
+    """Rank whole trainings by each result of the sweep, trainings of unlike work apart."""
     every = [trial for arm in matched.trials for trial in matched.all_trials(arm)]
     measured = {metric for trial in every for metric in trial.metrics}
     found = []
@@ -105,7 +105,7 @@ def _rank(
         [sign * (a - b) for a, b in zip(means[first], means[second], strict=True)]
         for first, second in combinations(order, 2)
     ]
-    behind = []  # the first pairs are those of the leader
+    behind = []  # the pairs of the leader come first
     for arm, gained, judgement in zip(order[1:], gains, judge(gains, margin.value), strict=False):
         shown = judgement.corrected or estimates.t_interval(gained)
         behind.append(

@@ -22,8 +22,8 @@ _WHOLE = 0.01  # of a sample: the error of single precision and of a mean over b
 class JudgedMargin:
     """The difference of a result that does not matter, in the metric's unit, and where it is from.
 
-    `share` is that of the reference, if the margin is one. `samples` are those of which the metric
-    is the share that is predicted rightly; None if it is no such accuracy.
+    `share` is the share of the reference that the margin was given as; None if it was given as a
+    value. `samples` are the validation samples of an accuracy; None for another metric.
     """
 
     value: float

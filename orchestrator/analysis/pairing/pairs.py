@@ -208,9 +208,9 @@ def pick_baseline(record: SweepRecord, asked: str | None) -> Baseline | None:
     `asked` is an arm, an implementation, a variant, or the value of another factor (`1 thread`,
     `float32`, a hardware class). If it fits arms on several hardware classes, each class has its
     own baseline, the first one there. An arm with its hardware is the baseline of all others,
-    whatever they differ in. The value of another factor is that of each arm's baseline, which is
-    otherwise the same arm. None if no arm of the sweep can run. Raise `BaselineError` if `asked`
-    names no arm that can run.
+    whatever they differ in. A value of another factor gives each arm the baseline that has this
+    value and is otherwise the same arm. None if no arm of the sweep can run. Raise `BaselineError`
+    if `asked` names no arm that can run.
     """
     if asked is None and not record.arms:
         return None

@@ -86,13 +86,13 @@ def _explanation(results: list[ResultComparison]) -> Iterator[str]:
             usual = USUAL_ACCURACY_MARGIN.value
             yield (
                 f"The usual margin, {margin_of_samples(usual, result.validation_samples)}, is finer"
-                f" than what they can tell, so that of {result.metric} is the standard error of an "
-                "accuracy on so many samples; margins in the spec sets another one."
+                f" than what they can tell, so the margin of {result.metric} is the standard error "
+                "of an accuracy on so many samples; margins in the spec sets another one."
             )
         elif result.share is not None:
             yield (
-                f"That of {result.metric} is a share of the baseline's mean; margins in the spec"
-                " sets another one."
+                f"The margin of {result.metric} is a share of the baseline's mean; margins in the "
+                "spec sets another one."
             )
     yield "The intervals hold for all arms together (Holm's procedure)."
 

@@ -258,7 +258,7 @@ class MlflowStore:
         if not address.lies_below(uri, location):
             raise TrackingError(
                 self.shown,
-                f"artifacts below those of the experiment ({location})",
+                f"artifacts below the artifacts of the experiment ({location})",
                 uri,
                 "Somebody has changed the store: restore a copy, or delete this run in MLflow",
             )
