@@ -53,9 +53,9 @@ class HardwareRef:
     """A hardware class: `id` is made from facts that the node reports, never from a table of names.
 
     `name` is to be read: `NVIDIA H200 (AMD EPYC, 16 CPUs)`. `gpu` is the GPU's own name, if any.
-    `of_cpu` and `of_gpu` write both texts; `host_id` and the properties below it read them.
     """
 
+    # `of_cpu` and `of_gpu` write both texts; `host_id` and the properties below it read them.
     id: str
     device: Device
     name: str = field(compare=False)

@@ -128,35 +128,63 @@ def test_a_ranking_of_current_arms_keeps_all_blocks() -> None:
     assert rankings(complete, "step_ms", 0.02)[0].leader == UNROLL  # it lacks no block
 
 
-@pytest.mark.parametrize(
-    ("noisy", "blocks", "repeats", "rounds", "busy"),
-    [
-        ({XLA: (1,), PORTABLE: (5,)}, 8, 1, {0: 1, 2: 1, 3: 1, 4: 1, 6: 1, 7: 1}, False),
-        ({XLA: (1,)}, 6, 2, {0: 2, 1: 1, 2: 2, 3: 2, 4: 2, 5: 2}, False),  # another quiet round
-        ({XLA: (1,), PORTABLE: (3,)}, 7, 1, None, False),  # too few are quiet
-        ({XLA: (1, 3)}, 6, 1, None, False),  # a third
-        ({XLA: range(5)}, 10, 1, None, True),  # more than a third
-        ({UNROLL: range(5)}, 10, 1, dict.fromkeys(range(10), 1), False),  # not compared
-    ],
-)
-def test_disturbed_rounds_are_excluded_if_six_blocks_have_a_quiet_one(
-    noisy: Mapping[Arm, Sequence[int]],
-    blocks: int,
-    repeats: int,
-    rounds: dict[int, int] | None,
-    busy: bool,
-) -> None:
-    trials = build_timed_trials(TIMES, blocks, repeats)
-    noise = disturb_blocks(build_record([t for t in trials if t.repeat == 0], EVERY), noisy).trials
-    matched = match(build_record([*noise, *(t for t in trials if t.repeat)], EVERY))
+@dataclass(frozen=True)
+class Noise:
+    """The blocks whose first round is disturbed on an arm, and the rounds that are compared."""
+
+    name: str
+    disturbed: Mapping[Arm, Sequence[int]]
+    blocks: int
+    compared: Mapping[int, int] | None
+    """The number of rounds by block; None if all rounds are compared, quiet or not."""
+
+    repeats: int = 1
+    is_busy: bool = False
+
+
+NOISES = [
+    Noise(
+        "six of eight blocks are quiet",
+        {XLA: (1,), PORTABLE: (5,)},
+        blocks=8,
+        compared={0: 1, 2: 1, 3: 1, 4: 1, 6: 1, 7: 1},
+    ),
+    Noise(
+        "a disturbed block has another quiet round",
+        {XLA: (1,)},
+        blocks=6,
+        repeats=2,
+        compared={0: 2, 1: 1, 2: 2, 3: 2, 4: 2, 5: 2},
+    ),
+    Noise("too few blocks are quiet", {XLA: (1,), PORTABLE: (3,)}, blocks=7, compared=None),
+    Noise("a third is disturbed", {XLA: (1, 3)}, blocks=6, compared=None),
+    Noise(
+        "more than a third is disturbed", {XLA: range(5)}, blocks=10, compared=None, is_busy=True
+    ),
+    Noise(
+        "an arm that is not compared",
+        {UNROLL: range(5)},
+        blocks=10,
+        compared=dict.fromkeys(range(10), 1),
+    ),
+]
+
+
+@pytest.mark.parametrize("noise", NOISES, ids=lambda noise: noise.name)
+def test_disturbed_rounds_are_excluded_if_six_blocks_have_a_quiet_one(noise: Noise) -> None:
+    trials = build_timed_trials(TIMES, noise.blocks, noise.repeats)
+    first_rounds = build_record([trial for trial in trials if trial.repeat == 0], EVERY)
+    noisy = disturb_blocks(first_rounds, noise.disturbed).trials
+    matched = match(build_record([*noisy, *(trial for trial in trials if trial.repeat)], EVERY))
     selection = matched.select(matched.rounds, (PORTABLE, XLA))
-    every = dict.fromkeys(range(blocks), repeats)
-    assert {
-        block: len(rounds_of_block) for block, rounds_of_block in selection.by_block.items()
-    } == (rounds or every)
-    assert selection.quiet_only == (rounds is not None)
-    assert set(selection.disturbed) == {*noisy.get(XLA, ()), *noisy.get(PORTABLE, ())}
-    assert selection.is_busy == busy
+    compared = {block: len(rounds) for block, rounds in selection.by_block.items()}
+    assert compared == (noise.compared or dict.fromkeys(range(noise.blocks), noise.repeats))
+    assert selection.quiet_only == (noise.compared is not None)
+    assert set(selection.disturbed) == {
+        *noise.disturbed.get(XLA, ()),
+        *noise.disturbed.get(PORTABLE, ()),
+    }
+    assert selection.is_busy == noise.is_busy
 
 
 @pytest.mark.parametrize(
