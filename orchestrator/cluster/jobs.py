@@ -14,7 +14,12 @@ from typing import Any, Literal
 from orchestrator.cluster import connection
 from orchestrator.cluster.ray_process import reread_environment, restored_ray
 from orchestrator.core.errors import Refusal, last_line
-from orchestrator.storage.tracking.mlflow.address import is_database
+from orchestrator.storage.tracking.mlflow.address import (
+    MLFLOW_CREDENTIALS,
+    MLFLOW_SECRETS,
+    MLFLOW_URI_VARIABLE,
+    is_database,
+)
 from orchestrator.storage.tracking.mlflow.kind import MlflowKind
 from orchestrator.storage.tracking.trackers import (
     TRACKING_URI_VARIABLE,
@@ -48,16 +53,9 @@ _AWAY_S = 600.0
 """How long to retry while a cluster is out of reach before the log is given up."""
 _POLL_S = 1.0
 
-_MLFLOW_URI_VARIABLE = "MLFLOW_TRACKING_URI"
-_ADDRESSES = (TRACKING_URI_VARIABLE, _MLFLOW_URI_VARIABLE)
+_ADDRESSES = (TRACKING_URI_VARIABLE, MLFLOW_URI_VARIABLE)
 """The variables with the tracker's address; the first one that is set counts."""
 
-_MLFLOW_SECRETS = ("MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN")
-_MLFLOW_CREDENTIALS = (
-    *_MLFLOW_SECRETS,
-    "MLFLOW_TRACKING_USERNAME",
-    "MLFLOW_TRACKING_INSECURE_TLS",
-)
 _LOCAL = (None, "localhost", "127.0.0.1", "::1", "0.0.0.0")
 
 
@@ -327,7 +325,7 @@ def store_for(address: str, environ: Mapping[str, str]) -> dict[str, str]:
             f"{variable}: {without_passwords(uri)} means this machine here and the head there."
             f" {instead}"
         )
-    credentials = _MLFLOW_CREDENTIALS if isinstance(kind_of(uri), MlflowKind) else ()
+    credentials = MLFLOW_CREDENTIALS if isinstance(kind_of(uri), MlflowKind) else ()
     return {variable: uri, **{name: environ[name] for name in credentials if environ.get(name)}}
 
 
@@ -339,12 +337,12 @@ def describe_store(environ: Mapping[str, str], home: str) -> str:
     uri = next((environ[name] for name in _ADDRESSES if environ.get(name)), None)
     if uri is None:
         return (
-            f"{_MLFLOW_URI_VARIABLE} is not set here: trials are recorded in the head's own store,"
+            f"{MLFLOW_URI_VARIABLE} is not set here: trials are recorded in the head's own store,"
             f" or in {home}/mlflow.db there if it has none"
         )
     shown = without_passwords(uri)
     text = f"Trials are recorded in {shown}"
-    if shown == uri and not any(environ.get(name) for name in _MLFLOW_SECRETS):
+    if shown == uri and not any(environ.get(name) for name in MLFLOW_SECRETS):
         return text
     if not isinstance(kind_of(uri), MlflowKind):
         return (

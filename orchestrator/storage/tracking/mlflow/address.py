@@ -12,10 +12,19 @@ _DEFAULTS = tomllib.loads(Path(__file__).with_name("settings.toml").read_text())
 
 DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
 
+MLFLOW_URI_VARIABLE = "MLFLOW_TRACKING_URI"
+MLFLOW_SECRETS = ("MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN")
+MLFLOW_CREDENTIALS = (
+    *MLFLOW_SECRETS,
+    "MLFLOW_TRACKING_USERNAME",
+    "MLFLOW_TRACKING_INSECURE_TLS",
+)
+"""The variables that a sweep on another machine needs besides the address."""
+
 
 def default_mlflow_uri(home: Path, environ: Mapping[str, str]) -> str:
     """Return the store's address: MLFLOW_TRACKING_URI, or the SQLite file in the sweep home."""
-    uri = environ.get("MLFLOW_TRACKING_URI", "").strip()
+    uri = environ.get(MLFLOW_URI_VARIABLE, "").strip()
     if uri:
         return uri
     # Quoted, since SQLAlchemy unquotes: a home may be named `50%` or `a?b`.
