@@ -292,6 +292,17 @@ def _kinds(graph: Any) -> Iterator[str]:
         yield from (operation.type for operation in part.get_operations())
 
 
+def answer_inspection(trial: Context) -> dict[str, float]:
+    """Store the answer to the inspection request that is in the settings."""
+    from workloads.diagnostics.model_inspection import inspect_own_model
+    from workloads.model_facts import INSPECTION_ADAPTER, REQUEST_ADAPTER
+
+    request = REQUEST_ADAPTER.validate_python(trial.settings["request"])
+    found = inspect_own_model(request)
+    trial.artifact("inspection.json", INSPECTION_ADAPTER.dump_json(found).decode())
+    return {}
+
+
 def inspect_model(trial: Context) -> dict[str, float]:
     """Store what is found of an own model, for two probes of its units."""
     from workloads.diagnostics.model_inspection import inspect_own_model

@@ -1,6 +1,7 @@
 """The models of sweeps/questions: short, as their askers wrote them, and they run."""
 
 import io
+import json
 import os
 import re
 import tokenize
@@ -11,9 +12,19 @@ from typing import Any, Literal
 
 import pytest
 
+from orchestrator.execution import workload_check
 from tests.orchestrator.cli.typed_commands import type_command
 from tests.workloads.shared_trainer import Trainer, expect_package, result, single_event
-from workloads.protocol import Finish, KernelProof, Slice, TimedWork, TrialRequest, encode_message
+from workloads.model_facts import INSPECTION_ADAPTER, Inspection, InspectionRequest
+from workloads.protocol import (
+    Artifact,
+    Finish,
+    KernelProof,
+    Slice,
+    TimedWork,
+    TrialRequest,
+    encode_message,
+)
 
 FOLDER = Path(__file__).resolve().parents[2] / "sweeps" / "questions"
 FILES = sorted(FOLDER.glob("*.py"))
@@ -79,9 +90,26 @@ def test_a_model_has_at_most_25_lines_of_code(path: Path) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("path", SPECS, ids=lambda path: path.stem)
 def test_the_command_of_a_spec_is_planned(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    path: Path,
+    question_trainers: dict[str, Trainer],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     expect_package("torch")
+
+    def inspect(request: InspectionRequest) -> Inspection:
+        """Ask a warm process, where the command starts one for each backend."""
+        backend = request.implementations[0].partition("/")[0]
+        events = question_trainers[backend].ask(
+            "tests.workloads.probes:answer_inspection",
+            request.implementations[0],
+            settings={"request": json.loads(request.to_json())},
+        )
+        result(events)
+        return INSPECTION_ADAPTER.validate_json(single_event(events, Artifact).text)
+
+    monkeypatch.setattr(workload_check, "_inspect", inspect)
     monkeypatch.chdir(FOLDER)
     monkeypatch.setenv("RNNSWEEP_HOME", str(tmp_path))
     (command,) = re.findall(r"^#   rnnsweep run (.*)$", path.read_text(), re.MULTILINE)
