@@ -232,7 +232,12 @@ def test_run_of_a_version_with_raised_numbers_continues_a_former_sweep(
     assert first["journal_version"] == number + 1
     assert json.loads(kept.read_bytes().partition(b"\n")[0])["journal_version"] == number
     report = json.loads(rnnsweep("report", "failing", "--format", "json", code=0))
-    good = [entry for entry in report["trials"] if entry["status"] == "complete"]
+    # On a machine of another class than the store's the arms of this machine begin anew.
+    good = {
+        (entry["block"], entry["repeat"])
+        for entry in report["trials"]
+        if entry["status"] == "complete"
+    }
     assert len(good) == 8  # the other arm was stopped after its third failure, and stays so
     assert {entry["trial_key"] for entry in report["trials"]} > before.finished.keys()
     assert json.loads(rnnsweep("check", "failing", "--format", "json", code=0))["agrees"]

@@ -1,61 +1,32 @@
 """Sweeps of an own Keras model, and of an own PyTorch module, with many options."""
 
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.integration.sweeping import Home
-from tests.lacking import skip_here
-from workloads.eligibility import is_installed
+from tests.workloads.shared_trainer import expect_package
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
 
 
-@dataclass(frozen=True)
-class Own:
-    name: str
-    module: str
-    implementations: tuple[str, str]
-    objective: str
-    kept: str
-    """A file of the kept model."""
-
-    def spec(self, home: Home, name: str, settings: dict[str, Any], **changes: Any) -> Any:
-        if not is_installed(self.implementations[0].partition("/")[0]):
-            skip_here("PyTorch is not installed here")
-        given = {
-            "workload": None,
-            "model": f"tests.integration.{self.module}:build",
-            "data": f"tests.integration.{self.module}:load",
-            "objectives": {self.objective: "minimize"},
-            "sampler": None,
-            "space": None,
-            **changes,
-        }
-        return home.spec(f"{self.name}-{name}", {"batch_size": 8, **settings}, **given)
+def own_spec(home: Home, module: str, settings: dict[str, Any], **changes: Any) -> Path:
+    expect_package("torch")
+    functions = {
+        "workload": None,
+        "model": f"tests.integration.{module}:build",
+        "data": f"tests.integration.{module}:load",
+        "sampler": None,
+        "space": None,
+    }
+    return home.spec("own", {"batch_size": 8, **settings}, **{**functions, **changes})
 
 
-MODELS = [
-    Own(
-        "keras",
-        "own_model",
-        ("tensorflow/auto", "tensorflow/portable+bf16"),
-        "val_level_mae",
-        "model.keras",
-    ),
-    Own("pytorch", "own_module", ("torch/auto", "torch/auto+bf16"), "val_mae", "state_dict.pt"),
-]
-each_model = pytest.mark.parametrize("own", MODELS, ids=lambda own: own.name)
-
-
-@each_model
-def test_slices_threads_variants_and_as_many_blocks_as_needed(home: Home, own: Own) -> None:
-    if not is_installed("torch"):  # it compiles nothing, and 24 trials are soon done
-        skip_here("PyTorch is not installed here")
-    spec = own.spec(
+def test_slices_threads_variants_and_as_many_blocks_as_needed(home: Home) -> None:
+    spec = own_spec(
         home,
-        "slices",
+        "own_model",
         {},
         objectives={"step_ms": "minimize"},
         space={"units": {"low": 4, "high": 12}},
@@ -63,12 +34,12 @@ def test_slices_threads_variants_and_as_many_blocks_as_needed(home: Home, own: O
         configs=None,
         blocks={"interval": 0.9, "at_least": 6, "at_most": 7},
         measure={"mode": "timing", "interval": 0.5, "slices": [6, 8], "slice_s": 0.02},
-        implementations=["torch/auto"],
+        implementations=["torch/auto"],  # it compiles nothing, and 24 trials are soon done
         hardware=[{"class": "cpu", "threads": 1}, {"class": "cpu", "threads": 2}],
         variants=[{"depth": 1}, {"depth": 2}],
     )
     home.run("run", spec, timeout_s=500).expect(0)
-    report = home.report(spec.stem)
+    report = home.report("own")
     trials = report["trials"]
     assert {trial["status"] for trial in trials} == {"complete"}
     arms = {
@@ -82,20 +53,21 @@ def test_slices_threads_variants_and_as_many_blocks_as_needed(home: Home, own: O
     assert compared and not any(mathematics["is_different"] for mathematics in compared)
 
 
-@each_model
-def test_pruning_keeping_and_another_precision(home: Home, own: Own) -> None:
-    spec = own.spec(
+def test_pruning_keeping_and_another_precision(home: Home) -> None:
+    arms = ["torch/auto", "torch/auto+bf16"]
+    spec = own_spec(
         home,
-        "pruned",
+        "own_module",
         {"epochs": 150, "units": 6, "timed_steps": 0, "keep": "best"},
+        objectives={"val_mae": "minimize"},
         configs=[{"rate": rate} for rate in (0.02, 0.03, 0.0)],
         pruner={"name": "median", "n_startup_trials": 2, "n_warmup_steps": 5},
-        implementations=list(own.implementations),
+        implementations=arms,
     )
     home.run("run", spec, timeout_s=500).expect(0)
-    trials = home.report(spec.stem)["trials"]
+    trials = home.report("own")["trials"]
     by_rate = {trial["config"]["rate"]: trial["status"] for trial in trials}
     assert by_rate == {0.02: "complete", 0.03: "complete", 0.0: "pruned"}
-    assert {trial["arm"]["implementation"] for trial in trials} == {*own.implementations}
-    kept = [path for path in home.path.rglob(own.kept) if path.stat().st_size]
+    assert {trial["arm"]["implementation"] for trial in trials} == set(arms)
+    kept = [path for path in home.path.rglob("state_dict.pt") if path.stat().st_size]
     assert len(kept) == 2, "the best model of each arm"

@@ -6,15 +6,17 @@ import pytest
 
 from tests.commands import wait_for
 from tests.integration.sweeping import Home
+from tests.workloads.shared_trainer import expect_package
 
 NAME = "own-model"
 OBJECTIVE = "val_level_mae"
-ARMS = ["tensorflow/auto", "tensorflow/portable"]
+ARMS = ["torch/auto", "torch/portable"]
 
 
 @pytest.mark.full
 @pytest.mark.timeout(600)
 def test_a_killed_sweep_of_an_own_model_resumes(home: Home) -> None:
+    expect_package("torch")
     spec = home.spec(
         NAME,
         {"epochs": 1, "batch_size": 8, "timed_steps": 2},

@@ -1,4 +1,4 @@
-"""Every file of sweeps/: its small command is valid, and one block of it runs in tiny sizes."""
+"""Every file of sweeps/: its small command is valid, and an arm of it runs in tiny sizes."""
 
 import re
 import shlex
@@ -81,7 +81,7 @@ def tiny_overrides(name: str, small: Sequence[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("name", SWEEPS)
-def test_an_arm_of_each_backend_of_a_file_runs_small(
+def test_an_arm_of_a_file_runs_small(
     name: str,
     trainer_for: Callable[[str], Trainer],
     tmp_path: Path,
@@ -99,14 +99,15 @@ def test_an_arm_of_each_backend_of_a_file_runs_small(
     sample = SampleSession(tmp_path / "sample", text, this_machine())
     config = Suggester(sample.spec.search, 0).suggest(0)
     assert config is not None and sample.plan.arms
+    # The tests of implementations run all kernels: one arm is enough, of another backend each time.
     by_backend = {arm.implementation.partition("/")[0]: arm for arm in sample.plan.arms}
-    for arm in by_backend.values():  # the tests of implementations run all kernels
-        trial = make_trial(IDENTITY, Block(0, config), arm, 0)
-        request = replace(sample.session.request(trial), data_digest=None)
-        trainer = trainer_for(arm.implementation)
-        for line in (request, *((Slice(), Finish()) if request.measure == "timing" else ())):
-            trainer.send(encode_message(line))
-        events = trainer.events_of_trial()
-        result(events)
-        proof = single_event(events, KernelProof)
-        assert proof.ran == proof.asked
+    arm = list(by_backend.values())[list(SWEEPS).index(name) % len(by_backend)]
+    trial = make_trial(IDENTITY, Block(0, config), arm, 0)
+    request = replace(sample.session.request(trial), data_digest=None)
+    trainer = trainer_for(arm.implementation)
+    for line in (request, *((Slice(), Finish()) if request.measure == "timing" else ())):
+        trainer.send(encode_message(line))
+    events = trainer.events_of_trial()
+    result(events)
+    proof = single_event(events, KernelProof)
+    assert proof.ran == proof.asked

@@ -12,7 +12,6 @@ import pytest
 from tests.orchestrator.cli.typed_commands import type_command
 from tests.workloads.models.test_checkpoint import Arrays, rewrite
 from tests.workloads.shared_trainer import Trainer, expect_package, failure, result, single_event
-from workloads.backends.stack_call import GATES
 from workloads.diagnostics.parity import largest_difference
 from workloads.diagnostics.parity_request import OUTPUT_COMPARISONS, OutputComparison
 from workloads.models.checkpoint import load_checkpoint
@@ -73,7 +72,7 @@ def room(tmp_path: Path, trainer_for: Callable[[str], Trainer]) -> Room:
 
 
 @full
-@pytest.mark.parametrize("cell", GATES)
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
 def test_weights_move_between_the_fused_and_the_portable_layers(room: Room, cell: str) -> None:
     room.save("portable", "torch/portable", cell=cell, seed=1)
     room.save("fused", "torch/fused", cell=cell, seed=2)
@@ -91,9 +90,7 @@ def test_weights_move_between_the_fused_and_the_portable_layers(room: Room, cell
     ("saver", "loader"),
     [
         ("tensorflow/portable", "torch/fused"),
-        pytest.param("torch/fused", "tensorflow/portable", marks=full),
-        ("jax/portable", "torch/fused"),
-        pytest.param("torch/fused", "jax/portable", marks=full),
+        ("torch/fused", "jax/portable"),
     ],
 )
 def test_weights_move_between_backends(room: Room, saver: str, loader: str) -> None:

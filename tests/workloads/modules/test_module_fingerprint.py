@@ -22,16 +22,6 @@ def test_two_trials_of_a_module_compute_the_same(torch_trainer: Trainer, build: 
     assert all(norm > 0 for norm in first.gradient_norms)
 
 
-@pytest.mark.full
-def test_a_compiled_module_computes_the_same(torch_trainer: Trainer) -> None:
-    expected = fingerprint_of(torch_trainer, "build_cells", "torch/auto")
-    compiled = fingerprint_of(torch_trainer, "build_cells", "torch/auto+compile")
-    difference = fingerprint_difference(compiled, expected)
-    assert difference.outputs_share < 1e-5
-    assert difference.gradients is not None
-    assert difference.gradients < 1e-4
-
-
 def test_a_lower_precision_rounds(torch_trainer: Trainer) -> None:
     expected = fingerprint_of(torch_trainer, "build_cells", "torch/auto")
     rounded = fingerprint_of(torch_trainer, "build_cells", "torch/auto+bf16")

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from orchestrator.analysis.arms.mathematics import fingerprint_difference
 from tests.workloads.shared_trainer import Trainer, failure, result, single_event
 from workloads import protocol
 from workloads.registry import own_model_name
@@ -168,11 +169,22 @@ def test_an_lstm_layer_is_not_compiled_and_the_evidence_says_why(torch_trainer: 
 
 
 @pytest.mark.full
-def test_a_loop_over_cells_is_compiled_before_the_slices(torch_trainer: Trainer) -> None:
-    events = ask(torch_trainer, "own_modules:build_cells", "torch/auto+compile", slices=2)
+def test_a_loop_over_cells_is_compiled_before_the_slices_and_computes_the_same(
+    torch_trainer: Trainer,
+) -> None:
+    events, as_written = (
+        ask(torch_trainer, "own_modules:build_cells", arm, slices=2, seed=3, fingerprint=True)
+        for arm in ("torch/auto+compile", "torch/auto")
+    )
     assert kernel_of(events).ran == "compiled"
     assert "made 1 graph, with 0 graph breaks" in kernel_of(events).evidence
     assert result(events)["compile_s"] > 0
+    difference = fingerprint_difference(
+        *(single_event(trial, protocol.Fingerprint) for trial in (events, as_written))
+    )
+    assert difference.outputs_share < 1e-5
+    assert difference.gradients is not None
+    assert difference.gradients < 1e-4
 
 
 @pytest.mark.full
