@@ -411,9 +411,9 @@ def test_the_page_has_the_table_of_the_results() -> None:
 
 
 ON_A_CPU = [
-    *((backend, check) for backend in backends() for check in (proofs.numbers, proofs.speed)),
-    *((backend, proofs.masks) for backend in backends()),
+    *((backend, proofs.numbers) for backend in backends()),
     *(("tensorflow", check) for check in (proofs.evidence, proofs.refusals, proofs.memory)),
+    *(("jax", check) for check in (proofs.speed, proofs.masks)),
     *(("torch", check) for check in (proofs.fall_backs, proofs.fit, proofs.predict)),
     *(("torch", check) for check in (proofs.clocks, proofs.roofline)),
 ]
