@@ -1,10 +1,13 @@
 """Settings for all tests: sharing the machine, and folders that tests may write."""
 
+import math
 import os
+import random
 import shutil
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -52,15 +55,44 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
             file.write(f"{report.nodeid}\n")
 
 
+def pytest_report_header() -> str | None:
+    seed = os.environ.get("RNNSWEEP_CASES_SEED")
+    return (
+        f"a third of the cases of full tests, drawn by RNNSWEEP_CASES_SEED={seed}" if seed else None
+    )
+
+
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let `-m full` select what an earlier run skipped, too, so that CI needs one run for both."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is not drawn, and let `-m full` select what an earlier run skipped, too.
+
+    So CI needs one run for both, and a third of the time for cases of one rule.
+    """
+    if seed := os.environ.get("RNNSWEEP_CASES_SEED"):
+        left_out = _not_drawn(items, seed)
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = [item for item in items if item not in left_out]
     skipped = os.environ.get("RNNSWEEP_REPEAT_TESTS")
     if skipped and Path(skipped).exists():
         names = set(Path(skipped).read_text(encoding="utf-8").splitlines())
         for item in items:
             if item.nodeid in names:
                 item.add_marker(pytest.mark.full)
+
+
+def _not_drawn(items: Sequence[pytest.Item], seed: str) -> set[pytest.Item]:
+    """Return two thirds of the cases of each full test, drawn by the seed; of two cases, none."""
+    cases = defaultdict[str, list[pytest.Item]](list)
+    for item in items:
+        name, _, case = item.nodeid.partition("[")
+        if case and item.get_closest_marker("full"):
+            cases[name].append(item)
+    return {
+        item
+        for name, group in cases.items()
+        if len(group) > 2
+        for item in random.Random(seed + name).sample(group, len(group) - math.ceil(len(group) / 3))
+    }
 
 
 @pytest.fixture(autouse=True)

@@ -30,7 +30,6 @@ class Trainer:
             text=True,
             env={**os.environ, **(environment or {})},
         )
-        _keep_on_one_core(self.process.pid)
 
     def __enter__(self) -> Self:
         return self
@@ -60,16 +59,6 @@ class Trainer:
             assert line, f"the trainer ended with {self.process.wait()}"
             events.append(protocol.decode_event(line))
         return events
-
-
-def _keep_on_one_core(pid: int) -> None:
-    """Give the trainers of each of pytest's worker processes one core.
-
-    Threads of several frameworks that share all cores wait for one another most of the time.
-    """
-    worker, cores = os.environ.get("PYTEST_XDIST_WORKER"), sorted(os.sched_getaffinity(0))
-    if worker is not None:
-        os.sched_setaffinity(pid, {cores[int(worker.removeprefix("gw")) % len(cores)]})
 
 
 def single_event(events: Sequence[protocol.Event], kind: type[EventType]) -> EventType:
