@@ -339,7 +339,7 @@ def expect_data(name: str, digest: str | None, expected: str) -> None:
         raise DataError(
             f"data of {name}: expected digest {expected}, as at the start of the sweep; the data on"
             f" this machine has {digest}: give every node the same data, or start a new generation"
-            " (--fresh)"
+            " with --fresh (in Python: fresh=True)"
         )
 
 

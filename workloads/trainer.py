@@ -310,8 +310,9 @@ def _expect_code(workload: Workload, expected: Mapping[str, str]) -> None:
         names = ", ".join([*changed[:_NAMED], *["…"] * (len(changed) > _NAMED)])
         raise BadRequest(
             f"workload {workload.name!r}: its code differs from that at the start of the sweep"
-            f" ({names}). If you have edited it: stop, and resume with --same-code --retry-failed,"
-            " or start a new generation (--fresh)"
+            f" ({names}). If you have edited it: stop, and resume with --same-code --retry-failed"
+            " (in Python: same_code=True, retry_failed=True), or start a new generation with"
+            " --fresh (fresh=True)"
         )
 
 

@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections.abc import Mapping
 from typing import Self
 
 from rich.console import Console, Group, RenderableType
@@ -12,7 +11,6 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from orchestrator.cli.messages import AS_TEXT, Messages
-from orchestrator.core.records import Direction
 from orchestrator.core.text import counted
 from orchestrator.core.trial import FinishedTrial
 from orchestrator.planning.plan import Plan
@@ -66,10 +64,8 @@ class PlainLines(Watcher):
 
     hidden: frozenset[str] = frozenset()  # events that are only logged
 
-    def __init__(
-        self, console: Console, plan: Plan, messages: Messages = AS_TEXT, *, margin: float = 0.0
-    ) -> None:
-        super().__init__(plan, margin)
+    def __init__(self, console: Console, plan: Plan, messages: Messages = AS_TEXT) -> None:
+        super().__init__(plan)
         self._console, self._messages = console, messages
         self._printed_s, self._closed = time.monotonic(), threading.Event()
 
@@ -109,10 +105,8 @@ class LiveView(PlainLines):
 
     hidden = frozenset({"trial", "lead", "running"})
 
-    def __init__(
-        self, console: Console, plan: Plan, messages: Messages = AS_TEXT, *, margin: float = 0.0
-    ) -> None:
-        super().__init__(console, plan, messages, margin=margin)
+    def __init__(self, console: Console, plan: Plan, messages: Messages = AS_TEXT) -> None:
+        super().__init__(console, plan, messages)
         self._live = Live(
             get_renderable=self.drawn,
             console=console,
@@ -158,15 +152,12 @@ def make_view(
     plan: Plan,
     messages: Messages = AS_TEXT,
     *,
-    margin: float = 0.0,
-    objectives: Mapping[str, Direction] | None = None,
     quiet: bool = False,
 ) -> PlainLines:
     """Return the live view on a terminal, lines elsewhere; if quiet, only of failures."""
     is_live = console.is_interactive and not quiet and not messages.are_json
     kind = LiveView if is_live else PlainLines
-    view = kind(console, plan, messages, margin=margin)
-    view.objectives = objectives or {}
+    view = kind(console, plan, messages)
     if is_live:
         return view
     if messages.are_json:

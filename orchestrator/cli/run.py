@@ -99,14 +99,7 @@ def run(  # noqa: PLR0913, PLR0915, PLR0917  (its options)
             def view(plan: Plan) -> PlainLines:
                 nonlocal begun
                 begun = True
-                return make_view(
-                    console,
-                    plan,
-                    form,
-                    margin=checked.margins.speed,
-                    objectives=checked.directions(),
-                    quiet=quiet,
-                )
+                return make_view(console, plan, form, quiet=quiet)
 
             with StopSignal(
                 lambda: console.print(form.line(stopping), soft_wrap=True),

@@ -315,6 +315,7 @@ class _Start:
             return None
         with view(self.work.running) as watcher:
             watcher.busy = self.busy
+            watcher.objectives, watcher.criteria = self.spec.directions(), self.spec.criteria()
             if self.code_changes:
                 watcher.warn(f"the workload's code has changed ({', '.join(self.code_changes)})")
             awaited = {arm.arm for arm in self.awaited}

@@ -5,19 +5,21 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Self
 
 from orchestrator.core.arms import Arm
 from orchestrator.core.caller import as_typed
+from orchestrator.core.criteria import ReportCriteria
 from orchestrator.core.disturbance import disturbance_text
 from orchestrator.core.records import Direction, SweepRecord
 from orchestrator.core.text import counted, duration
 from orchestrator.core.trial import FinishedTrial, Outcome, Trial, config_text
 from orchestrator.planning.plan import Plan
+from workloads.metrics import find_metric
 
 if TYPE_CHECKING:
+    from orchestrator.analysis.pairing.complete_rounds import CompleteRounds
     from orchestrator.execution.job import JobProgress
     from orchestrator.scheduling.lane_queue import Assignment
 
@@ -37,10 +39,11 @@ _GROWTH = 1.2  # of the number of blocks between two rankings, each of which rea
 class Watcher:
     """A view of a running sweep, and a context manager. This one writes to a logger, `rnnsweep`."""
 
-    def __init__(self, plan: Plan, margin: float = 0.0) -> None:
-        self._plan, self._margin = plan, margin
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
         self.objectives: Mapping[str, Direction] = {}
-        """The sweep's objectives, whose results are shown; set by whoever knows the spec."""
+        self.criteria = ReportCriteria()
+        """The sweep's objectives and criteria, by which arms lead; set by who knows the spec."""
         self.ended: Counter[Arm] = Counter()
         self.failed: Counter[Arm] = Counter()
         self.pruned = set[int]()
@@ -234,46 +237,83 @@ class Watcher:
         return arm.short_name if len(hardware) == 1 else str(arm)
 
     def _show_leads(self) -> None:
-        """Show which arm is fastest on each hardware so far, and how sure that is."""
+        """Show which arm leads so far, by the objectives in their order.
+
+        Times count where an objective is no result of training, or where no result was measured.
+        """
+        from orchestrator.analysis.pairing import complete_rounds  # noqa: PLC0415  (SciPy)
+
+        self._next_ranking = max(self.blocks_ended + 1, _GROWTH * self.blocks_ended)
+        record = SweepRecord(
+            "",
+            arms=self._plan.arms,
+            trials=tuple(self._trials.values()),
+            objectives=self.objectives,
+            criteria=self.criteria,
+        )
+        others = [name for name in self.objectives if not find_metric(name).is_result]
+        results = list(self._leads_by_results(record, say_equal=not others))
+        timed = complete_rounds.match(record, lambda trial: trial.has_times)
+        times = list(self._leads_by_times(timed, others)) if others or not results else []
+        is_time_first = others[:1] == list(self.objectives)[:1]
+        self.leads = [*times, *results] if is_time_first else [*results, *times]
+        for text in self.leads:
+            self.print(f"so far {text}", "lead")
+
+    def _leads_by_times(self, matched: CompleteRounds, objectives: Sequence[str]) -> Iterator[str]:
+        """Return which arm has the least time on each hardware, or of another objective."""
         from orchestrator.analysis.comparisons.ranking import rankings  # noqa: PLC0415  (SciPy)
-        from orchestrator.analysis.pairing import complete_rounds, pairs  # noqa: PLC0415
+        from orchestrator.analysis.pairing import pairs  # noqa: PLC0415
         from orchestrator.analysis.statistics.formatting import ratio  # noqa: PLC0415
 
-        self._next_ranking, self.leads = max(self.blocks_ended + 1, _GROWTH * self.blocks_ended), []
-        record = SweepRecord("", arms=self._plan.arms, trials=tuple(self._trials.values()))
-        self._show_best_results(replace(record, objectives=self.objectives))
-        matched = complete_rounds.match(record, lambda trial: trial.has_times)
-        metric = pairs.time_metric(matched)
-        for ranked in rankings(matched, metric, self._margin):
+        time_metric = pairs.time_metric(matched)
+        for ranked in rankings(matched, time_metric, self.criteria.margins.speed):
             second = ranked.behind[0]
-            if (ranked.metric, ranked.among) == (metric, "implementations") and second.ratio:
+            is_shown = ranked.metric == time_metric or ranked.metric in objectives
+            if not is_shown or ranked.among != "implementations" or not second.ratio:
+                continue
+            leader = self._arm_name(ranked.leader)
+            if ranked.metric == time_metric:
                 text = (
-                    f"{self._arm_name(ranked.leader)} {'is fastest' if ranked.sole else 'leads'}: "
-                    f"{ratio(second.ratio)} as fast as {second.arm.short_name} over "
-                    f"{counted(ranked.blocks, 'block')}"
-                    f"{', on a busy machine' if ranked.provisional else ''}"
+                    f"{leader} {'is fastest' if ranked.sole else 'leads'}: "
+                    f"{ratio(second.ratio)} as fast as {second.arm.short_name}"
                 )
-                self.leads.append(text)
-                self.print(f"so far {text}", "lead")
+            else:
+                text = (
+                    f"{leader} {'has the least' if ranked.sole else 'leads in'} {ranked.metric}: "
+                    f"{second.arm.short_name} has {ratio(second.ratio)} as much"
+                )
+            busy = ", on a busy machine" if ranked.provisional else ""
+            yield f"{text} over {counted(ranked.blocks, 'block')}{busy}"
 
-    def _show_best_results(self, record: SweepRecord) -> None:
-        """Show which arm has the best result so far, for each objective in which arms differ."""
+    def _leads_by_results(self, record: SweepRecord, *, say_equal: bool) -> Iterator[str]:
+        """Return which arm has the best result, for each objective that was measured.
+
+        Arms whose results differ by no more than the margin are said to be equal, or not named.
+        """
         from orchestrator.analysis.comparisons.result_ranking import rank_results  # noqa: PLC0415
         from orchestrator.analysis.pairing import complete_rounds  # noqa: PLC0415
-        from orchestrator.analysis.statistics.formatting import difference  # noqa: PLC0415
+        from orchestrator.analysis.statistics.formatting import difference, number  # noqa: PLC0415
 
         if not self.objectives:
             return
         for ranked in rank_results(record, complete_rounds.match(record)):
-            if ranked.metric in self.objectives and ranked.worse and not ranked.as_good:
-                second = ranked.worse[0]
-                text = (
-                    f"{self._arm_name(ranked.leader)} has the best {ranked.metric}: "
-                    f"{difference(second.difference)} compared with "
-                    f"{self._arm_name(second.arm)} over {counted(ranked.blocks, 'block')}"
+            if ranked.metric not in self.objectives:
+                continue
+            over = f"over {counted(ranked.blocks, 'block')}"
+            is_decided = bool(ranked.worse) and not ranked.as_good
+            other = ranked.worse[0] if is_decided else ranked.behind[0]
+            gaps = [abs(arm.difference.value) for arm in ranked.behind if arm.difference]
+            if max(gaps, default=0.0) > ranked.margin:
+                verb = "has the best" if is_decided else "leads in"
+                leader, compared = self._arm_name(ranked.leader), self._arm_name(other.arm)
+                yield (
+                    f"{leader} {verb} {ranked.metric}: {difference(other.difference)} "
+                    f"compared with {compared} {over}"
                 )
-                self.leads.append(text)
-                self.print(f"so far {text}", "lead")
+            elif say_equal:
+                within = number(float(f"{ranked.margin:.2g}"))
+                yield f"the arms' {ranked.metric} differs by at most {within} {over}"
 
 
 def describe_outcome(outcome: Outcome, objectives: Collection[str] = ()) -> str:

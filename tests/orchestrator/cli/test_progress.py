@@ -1,6 +1,7 @@
 """Progress of a running sweep, live and as plain lines."""
 
 import io
+import re
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,8 @@ from rich.console import Console
 from orchestrator.cli import progress
 from orchestrator.cli.messages import Messages
 from orchestrator.cli.progress import LiveView, PlainLines, WaitingLine, make_view
+from orchestrator.core.criteria import Margins, ReportCriteria, ResultMargin
+from orchestrator.core.records import Direction
 from orchestrator.core.trial import FailureRecord, Outcome, Trial
 from orchestrator.execution.job import JobProgress
 from orchestrator.hardware import classify
@@ -54,18 +57,56 @@ def test_a_pipe_gets_a_line_for_each_trial() -> None:
     assert "FAILED (hung): no [bold]sign[/] [/]" in lines[-1], "a workload's text is no markup"
 
 
-def test_any_objective_is_shown_with_the_arm_that_has_the_best_one() -> None:
+@pytest.mark.parametrize(
+    ("objectives", "second_is_better_by", "led_by"),
+    [
+        ({"f1": "maximize"}, 0.4, ["f1: kernel1"]),
+        ({"f1": "minimize"}, 0.4, ["f1: kernel0"]),
+        ({"f1": "maximize"}, 0.0, ["f1: none"]),
+        ({"f1": "maximize", "step_ms": "minimize"}, 0.4, ["f1: kernel1", "time: kernel0"]),
+        ({"step_ms": "minimize", "f1": "maximize"}, 0.4, ["time: kernel0", "f1: kernel1"]),
+        ({"f1": "maximize", "step_ms": "minimize"}, 0.0, ["time: kernel0"]),
+        ({"unmeasured": "maximize"}, 0.4, ["time: kernel0"]),
+    ],
+)
+def test_the_leader_is_the_one_by_the_objectives_in_their_order(
+    objectives: dict[str, Direction], second_is_better_by: float, led_by: list[str]
+) -> None:
+    """By time alone `kernel0` leads: it takes half as long."""
     out = console(width=200)
     plan = build_plan(classify([build_node("a")]), implementations=2, blocks=8)
-    with make_view(out, plan, objectives={"f1": "maximize"}) as view:
+    with make_view(out, plan) as view:
+        view.objectives = objectives
         for assignment in finish_all_assignments(build_dispatcher(plan)):
-            is_second = assignment.trial.arm.implementation == "tensorflow/kernel1"
-            f1 = (0.9 if is_second else 0.5) + 0.001 * assignment.trial.block
-            view.trial_finished(assignment.trial, replace(DONE, metrics={"step_ms": 1.0, "f1": f1}))
+            block, is_second = assignment.trial.block, "1" in assignment.trial.arm.implementation
+            f1 = 0.5 + 0.001 * block + second_is_better_by * is_second
+            metrics = {"step_ms": 5.0 + 5.0 * is_second + block / 100, "f1": f1}
+            view.trial_finished(assignment.trial, replace(DONE, metrics=metrics))
+        leads = view.leads
     lines = printed(out).splitlines()
-    assert any("0.9 f1" in line for line in lines)
-    best = [line for line in lines if "has the best f1" in line]
-    assert best and "tensorflow/kernel1" in best[-1] and "+0.4" in best[-1]
+    assert any("0.5 f1" in line for line in lines) == ("f1" in objectives)
+    found = [
+        f"{'f1' if 'f1' in lead else 'time'}: {(*re.findall(r'kernel[01]', lead), 'none')[0]}"
+        for lead in leads
+    ]
+    assert found == led_by
+    assert [line for line in lines if line.startswith("so far")][-len(leads) :] == [
+        f"so far {lead}" for lead in leads
+    ]
+
+
+def test_the_margins_of_the_spec_decide_who_leads() -> None:
+    plan = build_plan(classify([build_node("a")]), implementations=2, blocks=2)
+    leads = []
+    for margin in (0.01, 0.1):
+        view = make_view(console(), plan)
+        view.objectives = {"f1": "maximize"}
+        view.criteria = ReportCriteria(margins=Margins(results={"f1": ResultMargin(margin)}))
+        for assignment in finish_all_assignments(build_dispatcher(plan)):
+            f1 = 0.9 if "1" in assignment.trial.arm.implementation else 0.85
+            view.trial_finished(assignment.trial, replace(DONE, metrics={"step_ms": 1.0, "f1": f1}))
+        leads += view.leads
+    assert ["kernel1" in lead for lead in leads] == [True, False]
 
 
 def test_a_pipe_is_never_silent_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
