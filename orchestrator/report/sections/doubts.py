@@ -160,8 +160,29 @@ def _provisional(summary: ReportSummary) -> str:
         text += " decided for that reason"
         if undecided < len(judged):
             text += "; what is decided differs by more than other work can cause (provisional)"
-    again = summary.sweep.start.with_value("repeats", summary.sweep.repeats + 1)
-    return f"{text}. Accuracies are not affected. Measure again once it is quiet: {again}"
+    quiet = min((len(c.pairs) - len(c.disturbed_blocks) for c in busy), default=0)
+    return f"{text}. Accuracies are not affected. {_measure_when_quiet(summary, quiet)}"
+
+
+def _measure_when_quiet(summary: ReportSummary, quiet_configs: int) -> str:
+    """Write the least that gives a verdict on quiet configs alone: some more, or all once more."""
+    sweep = summary.sweep
+    arms = sum(row.arm not in summary.former for row in summary.arms)
+    more = max(1, MIN_BLOCKS - quiet_configs)
+    configs = sweep.blocks + more
+    can_add = sweep.sampler not in ("grid", "list") and not _is_auto(summary)
+    if can_add and more < sweep.blocks and (sweep.space_size or configs) >= configs:
+        trials = counted(more * arms * sweep.repeats, "trial")
+        return (
+            f"Once it is quiet, measure {counted(more, 'more config')} ({trials}) for the "
+            f"{MIN_BLOCKS} quiet ones that a verdict needs: "
+            f"{sweep.start.with_value('search.configs', configs)}"
+        )
+    trials = counted(sweep.blocks * arms, "trial")
+    again = sweep.start.with_value("repeats", sweep.repeats + 1)
+    return (
+        f"Measure all {counted(sweep.blocks, 'config')} again once it is quiet ({trials}): {again}"
+    )
 
 
 def _busy_anyway(summary: ReportSummary) -> Iterator[Bullet]:
@@ -221,6 +242,11 @@ def _other_baseline(summary: ReportSummary) -> Iterator[Bullet]:
         yield Bullet(Kind.MISSING, f"{summary.baseline.instead_of}.")
 
 
+def _is_auto(summary: ReportSummary) -> bool:
+    """Return whether the widths of intervals decide the number of configs."""
+    return any(comparison.plain_confidence > CONFIDENCE for comparison in summary.comparisons)
+
+
 def _more_configs(summary: ReportSummary, configs: int) -> str:
     """Write how the sweep gets this many configs, which depends on what decides their number."""
     start, size = summary.sweep.start, summary.sweep.space_size
@@ -233,8 +259,7 @@ def _more_configs(summary: ReportSummary, configs: int) -> str:
             f"The space has only {counted(size, 'config')}: add values to search.space, and start"
         )
         return f"{text} over: {start.with_flags('--fresh')}"
-    is_auto = any(comparison.plain_confidence > CONFIDENCE for comparison in summary.comparisons)
-    key = "blocks.at_most" if is_auto else "search.configs"
+    key = "blocks.at_most" if _is_auto(summary) else "search.configs"
     if size is None or configs <= size:
         return f"Add some: {start.with_value(key, configs)}"
     only = f"The space has only {counted(size, 'config')}, and all of them narrow it less"

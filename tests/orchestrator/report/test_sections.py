@@ -88,6 +88,32 @@ def test_a_busy_machine_is_named_below_the_configs_of_a_verdict_too(
     assert all(f"{busy_blocks} of {blocks} config" in text and "68 %" in text for text in said)
 
 
+@pytest.mark.parametrize(
+    ("blocks", "busy_blocks", "search", "trials", "override"),
+    [
+        (8, 3, {"sampler": "tpe"}, 2, "search.configs=9"),
+        (8, 8, {"sampler": "tpe"}, 12, "search.configs=14"),
+        (8, 8, {"sampler": "tpe", "space_size": 13}, 16, "repeats=2"),
+        (8, 8, {"sampler": "grid"}, 16, "repeats=2"),
+        (6, 6, {"sampler": "tpe"}, 12, "repeats=2"),
+    ],
+)
+def test_what_is_measured_again_after_a_busy_time_is_the_least_that_gives_a_verdict(
+    blocks: int, busy_blocks: int, search: dict[str, Any], trials: int, override: str
+) -> None:
+    times = build_timed_trials({PORTABLE: 10.0, XLA: 8.0}, blocks)
+    record = build_record(
+        [
+            change_trial(t, disturbance={"other_processes": 68.0} if t.block < busy_blocks else {})
+            for t in times
+        ],
+        (PORTABLE, XLA),
+        **search,
+    )
+    (said,) = [b.text for b in doubts(summarise(record)) if b.kind == Kind.PROVISIONAL]
+    assert said.endswith(f"--set {override}") and f"({trials} trials)" in said
+
+
 @pytest.mark.parametrize("objectives", [None, {"energy_j": "minimize"}])
 def test_energies_of_different_scopes_are_not_summarised(objectives: dict[str, str] | None) -> None:
     trials = [
