@@ -17,6 +17,7 @@ from orchestrator.report.formats.text import to_markdown, to_text
 from orchestrator.report.sections.answer import TO_TARGETS, USAGE, answer
 from orchestrator.report.sections.document import SECTIONS, ReportSection, document
 from orchestrator.report.sections.doubts import doubts
+from orchestrator.report.sections.factors import factor_bullets
 
 __all__ = ["BaselineError", "ReportFormat", "ReportSummary", "render", "summarise"]
 
@@ -118,12 +119,19 @@ def _shorter(summary: ReportSummary, *, rest: str | None = None) -> Iterator[Doc
         yield replace(report, sections=(first, *others, last))
     first = replace(first, paragraphs=first.paragraphs[:1])
     yield replace(report, sections=(first, *others, last))
-    while len(first.bullets) > 1:
-        least = [bullet for bullet in first.bullets if bullet.kind == Kind.PAYS] or first.bullets
+    brief = dict(zip(factor_bullets(summary), factor_bullets(summary, is_brief=True), strict=True))
+    first = replace(first, bullets=tuple(brief.get(bullet, bullet) for bullet in first.bullets))
+    yield replace(report, sections=(first, *others, last))
+    factors = set(brief.values())
+    while dispensable := [b for b in first.bullets[1:] if b not in factors]:
+        least = [bullet for bullet in dispensable if bullet.kind == Kind.PAYS] or dispensable
         first = replace(first, bullets=tuple(b for b in first.bullets if b is not least[-1]))
         yield replace(report, sections=(first, *others, last))
     while others:
         others.pop()
+        yield replace(report, sections=(first, *others, last))
+    while len(first.bullets) > 1:
+        first = replace(first, bullets=first.bullets[:-1])
         yield replace(report, sections=(first, *others, last))
 
 

@@ -138,20 +138,23 @@ def _place(factor: FactorName, value: str, name: ArmNames) -> str:
     return f"{_PREPOSITIONS[factor]} {value_text(factor, value, name)}"
 
 
-def factor_bullets(summary: ReportSummary) -> Iterator[Bullet]:
+def factor_bullets(summary: ReportSummary, *, is_brief: bool = False) -> Iterator[Bullet]:
     """Write the answer for each factor: which value wins, by how much, and what that depends on.
 
-    Without implementations on several classes of hardware alone: the headlines have these.
+    A brief answer has its first sentence alone, without what the effect depends on. Implementations
+    on several classes of hardware alone have none: the headlines have these.
     """
     name = arm_names(summary)
     by_factor = grouped_by_factor(summary.factors)
     for factor, answers in by_factor.items():
         if factor == "implementation" and by_factor.keys() == {"implementation", "hardware"}:
             continue
-        yield _bullet(summary, answers, name)
+        yield _bullet(summary, answers, name, is_brief=is_brief)
 
 
-def _bullet(summary: ReportSummary, answers: Sequence[FactorAnswer], name: ArmNames) -> Bullet:
+def _bullet(
+    summary: ReportSummary, answers: Sequence[FactorAnswer], name: ArmNames, *, is_brief: bool
+) -> Bullet:
     texts = [_FactorText(answer, _compared(summary, answer), name) for answer in answers]
     timed = next((text for text in texts if text.answer.is_ratio), None)
     results = [text for text in texts if not text.answer.is_ratio]
@@ -163,7 +166,10 @@ def _bullet(summary: ReportSummary, answers: Sequence[FactorAnswer], name: ArmNa
     ordered = [*times, *decided, *rest] if is_faster else [*decided, *times, *rest]
     first = ordered[0]
     before = timed if is_faster else None
-    sentences = [text.sentence(before, is_main=text is first) for text in ordered]
+    if is_brief:
+        sentences = [first.brief_sentence()]
+    else:
+        sentences = [text.sentence(before, is_main=text is first) for text in ordered]
     if first.contrast.standing == "worse":
         is_provisional = first.answer.is_ratio and first.answer.provisional
         kind = Kind.PROVISIONAL if is_provisional else Kind.FASTEST
@@ -204,7 +210,13 @@ class _FactorText:
         text = f"{self._time()}{self._few()}" if self.answer.is_ratio else self._result(faster)
         return f"{text}{self._dependences(is_main=is_main)}."
 
-    def _time(self) -> str:
+    def brief_sentence(self) -> str:
+        """Write the sentence without the cause of what is not decided, and without dependences."""
+        if not self.answer.is_ratio:
+            return f"{self._result(None)}."
+        return f"{self._time(is_brief=True)}{self._few()}."
+
+    def _time(self, *, is_brief: bool = False) -> str:
         answer, contrast = self.answer, self.contrast
         if contrast.effect is None:
             return f"{self.best} leads so far"
@@ -222,6 +234,7 @@ class _FactorText:
             return f"{self.best} and {self.other} are equally fast within {within} ({interval})"
         if contrast.bias:
             clause = busy_clause(answer.disturbance, contrast.bias)
+            clause = "not decided (busy machine)" if is_brief else clause
             return f"{self.best} measured {figure} ({interval}), {clause}"
         if not contrast.is_judged:
             return f"{self.best} {is_or_are} {figure} so far ({interval})"

@@ -93,6 +93,17 @@ def test_a_short_report_leaves_out_columns_before_answers() -> None:
     assert text.count("\n") <= MOST_LINES
 
 
+@pytest.mark.parametrize("width", [60, 80, 100])
+@pytest.mark.parametrize("missing", [0, 9])
+def test_a_short_report_answers_each_factor_on_a_busy_machine_too(width: int, missing: int) -> None:
+    record = threads()
+    busy = [change_trial(t, disturbance={"other_processes": 68.0}) for t in record.trials]
+    record = replace(record, trials=tuple(busy), expected_trials=len(busy) + missing)
+    text = render(summarise(record), "text", width=width)
+    assert text.count("\n") <= MOST_LINES
+    assert "• Variant: " in text and "• Threads: 2 threads " in text and "1.87 ×" in text
+
+
 def test_text_depends_on_no_variable_and_has_terminal_codes_on_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
