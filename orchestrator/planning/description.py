@@ -11,6 +11,7 @@ from orchestrator.planning.objectives import arms_that_speak, open_limit
 from orchestrator.planning.plan import Plan
 from orchestrator.planning.pricing import describe_prices
 from orchestrator.spec import SweepSpec
+from workloads.own_code import training_on_import
 
 _NOTICEABLE = 0.05
 """A share of idle time that a plan reports."""
@@ -35,6 +36,7 @@ def describe_plan(
         *(f"  {line}" for line in _arms(plan)),
         *(f"  {line}" for line in _kept_layers(spec, plan)),
         *(f"  {line}" for line in _data(spec)),
+        *(f"  {line}" for line in _training_on_import(spec)),
         *(f"  {line}" for line in _measuring(plan)),
         *stopped,
         *describe_prices(spec.prices, (arm.hardware for arm in plan.arms)),
@@ -87,6 +89,17 @@ def _kept_layers(spec: SweepSpec, plan: Plan) -> Iterator[str]:
 def _data(spec: SweepSpec) -> Iterator[str]:
     if spec.model is not None and spec.data is None:
         yield "random data: times only, no losses and no metrics of the model"
+
+
+def _training_on_import(spec: SweepSpec) -> Iterator[str]:
+    """Write where the file of an own model or workload trains although it is only imported."""
+    places = list(training_on_import(spec.workload_name))
+    if places:
+        yield (
+            f"{', '.join(places)} calls fit when the file is imported, which each process that"
+            " checks or trains the model does: if that trains a model, remove it, or put it under"
+            ' if __name__ == "__main__":'
+        )
 
 
 def _measuring(plan: Plan) -> Iterator[str]:
