@@ -7,30 +7,24 @@ PyTorch's own `nn.LSTM` by hand. A figure is the median over turns of the mean o
 A second table (`adam`) has the step of an optimizer on the weights of these layers: Keras' Adam,
 which all arms have, and PyTorch's own, which launches one kernel if it is fused.
 
-A third one (`sweep`) has what a step at the largest shape costs under the conditions of a sweep:
-`rnnsweep` and `by_hand` take turns in one process, alone in slices of 2 s and in slices as a sweep
-has them, after a partner's slice, beside a telemetry sampler, and beside Ray. Neighbours are
-stopped while they are not measured. Each condition is paired with `alone` of its round.
+A third one (`sweep`) has what a step at the largest shape costs under each condition of a sweep:
+see `tests.benchmarks.sweep_conditions`. It takes 4 minutes.
 
 `--only` chooses tables; the file keeps the others. Each table is written as soon as it is complete.
 """
 
 import json
-import math
 import os
 import random
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean, median
+from statistics import median
 from typing import Any
 
-from orchestrator.analysis.statistics.estimates import exponential, t_interval
-from tests.benchmarks import rig
-from tests.benchmarks.neighbours import KINDS, SLICE_S, Neighbour
+from tests.benchmarks import rig, sweep_conditions
+from workloads.resources import usable_cpus
 
 os.environ["KERAS_BACKEND"] = "torch"
 
@@ -69,36 +63,23 @@ _COLUMNS = {
 }
 
 
-_SWEEP_COLUMNS = {
-    "rnnsweep": ".2f",
-    "by_hand": ".2f",
-    "over_by_hand": ".3f",
-    "rnnsweep_over_alone": ".3f",
-    "by_hand_over_alone": ".3f",
-    "low": ".3f",
-    "high": ".3f",
-}
-"""`low` and `high` are the 95 % interval of the mean of the two ratios to `alone`."""
-
 _TABLES: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "passes": ("Milliseconds per pass", _COLUMNS),
     "adam": (
         "Milliseconds per step of Adam",
         dict.fromkeys(("keras", "torch", "torch_fused"), ".3f"),
     ),
-    "sweep": (f"Milliseconds of both passes of {SHAPES[-1].name}", _SWEEP_COLUMNS),
+    "sweep": (f"Milliseconds of both passes of {SHAPES[-1].name}", sweep_conditions.COLUMNS),
 }
-_LONG_SLICE_S = 2.0
-_REST_S = 0.02
-"""The pause before a slice in a sweep (`orchestrator.execution.interleaved_round`)."""
 
 
 def main() -> None:
     parser = rig.arguments(__doc__)
     parser.add_argument("--turns", type=int, default=15, help="turns of each contender")
-    parser.add_argument("--rounds", type=int, default=10, help="rounds of the table 'sweep'")
+    parser.add_argument("--rounds", type=int, default=8, help="rounds of the table 'sweep'")
     parser.add_argument("--only", nargs="+", choices=tuple(_TABLES), default=list(_TABLES))
     options = parser.parse_args()
+    _fix_threads()
     tables = _written(options.output)
     for name in options.only:
         environment = rig.environment("keras", "torch")
@@ -113,6 +94,14 @@ def main() -> None:
             if known in tables:
                 lines += ["", title, rig.table(tables[known]["rows"], columns)]
         rig.publish(options.output, "passes-cpu", environment, lines, tables=tables)
+
+
+def _fix_threads() -> None:
+    """Set PyTorch's threads as in a trainer."""
+    import torch  # noqa: PLC0415 - after the backend was chosen
+
+    torch.set_num_threads(usable_cpus())
+    torch.set_num_interop_threads(usable_cpus())
 
 
 def _written(folder: Path | None) -> dict[str, Any]:
@@ -135,95 +124,9 @@ def _adam(turns: int) -> list[dict[str, Any]]:
 
 def _sweep(rounds: int) -> list[dict[str, Any]]:
     """Return the step's times under each condition of a sweep."""
-    import torch  # noqa: PLC0415 - after the backend was chosen
-
     contenders = _contenders(SHAPES[-1])["both ways"]
     del contenders["keras"]
-    step_s = 1e-3 * max(_mean_ms(run, 5) for run in contenders.values())
-    with ExitStack() as stack:
-        threads = torch.get_num_threads()
-        beside = {
-            kind: stack.enter_context(Neighbour(kind, os.getpid(), threads)) for kind in KINDS
-        }
-        conditions = _conditions(beside, step_s)
-        times: dict[str, dict[str, list[float]]] = {
-            condition: {name: [] for name in contenders} for condition in conditions
-        }
-        order = random.Random(0)
-        for number in range(rounds + 1):
-            for condition in order.sample(list(conditions), k=len(conditions)):
-                for name in order.sample(list(contenders), k=len(contenders)):
-                    ms = conditions[condition](contenders[name])
-                    if number:  # the first round is the warm-up
-                        times[condition][name].append(ms)
-            print(f"round {number} of {rounds}", file=sys.stderr, flush=True)
-    return [_condition_row(condition, times) for condition in conditions]
-
-
-def _conditions(
-    beside: Mapping[str, Neighbour], step_s: float
-) -> dict[str, Callable[[Callable[[], Any]], float]]:
-    """Return, by condition, the function that returns the mean ms of a contender's step."""
-    long, short = (max(1, round(seconds / step_s)) for seconds in (_LONG_SLICE_S, SLICE_S))
-
-    @contextmanager
-    def running(kind: str) -> Iterator[None]:
-        beside[kind].resume()
-        try:
-            yield
-        finally:
-            beside[kind].pause()
-
-    def alone(run: Callable[[], Any]) -> float:
-        return _mean_ms(run, long)
-
-    def in_slices(run: Callable[[], Any], before: Callable[[], object]) -> float:
-        slices = list[float]()
-        for _ in range(max(1, round(long / short))):
-            before()
-            time.sleep(_REST_S)
-            slices.append(_mean_ms(run, short))
-        return fmean(slices)
-
-    def after_partner(run: Callable[[], Any]) -> float:
-        with running("partner"):
-            return in_slices(run, beside["partner"].take_turn)
-
-    def beside_running(kind: str) -> Callable[[Callable[[], Any]], float]:
-        def timed(run: Callable[[], Any]) -> float:
-            with running(kind):
-                time.sleep(0.1)  # what it had to do meanwhile
-                return _mean_ms(run, long)
-
-        return timed
-
-    return {
-        "alone": alone,
-        f"in slices of {SLICE_S} s": lambda run: in_slices(run, lambda: None),
-        "in slices, each after a partner's": after_partner,
-        "beside the telemetry": beside_running("sampler"),
-        "beside Ray": beside_running("ray"),
-    }
-
-
-def _condition_row(
-    condition: str, times: Mapping[str, Mapping[str, list[float]]]
-) -> dict[str, Any]:
-    here, alone = times[condition], times["alone"]
-    over_alone = {
-        name: [math.log(one / other) for one, other in zip(here[name], alone[name], strict=True)]
-        for name in here
-    }
-    both = exponential(t_interval(list(map(fmean, zip(*over_alone.values(), strict=True)))))
-    by_hand = zip(here["rnnsweep"], here["by_hand"], strict=True)
-    return {
-        "name": condition,
-        **_medians(here),
-        "over_by_hand": median(one / other for one, other in by_hand),
-        **{f"{name}_over_alone": math.exp(median(logs)) for name, logs in over_alone.items()},
-        "low": both.low if both and condition != "alone" else None,
-        "high": both.high if both and condition != "alone" else None,
-    }
+    return sweep_conditions.measure(contenders, _settings(SHAPES[-1]), rounds)
 
 
 def _contenders(shape: Shape) -> dict[str, dict[str, Callable[[], Any]]]:
@@ -240,14 +143,7 @@ def _contenders(shape: Shape) -> dict[str, dict[str, Callable[[], Any]]]:
     from workloads.tasks.synthetic.task import build, load, random_inputs  # noqa: PLC0415
 
     features = shape.units
-    settings = SyntheticSettings(
-        features=features,
-        sequence_length=shape.steps,
-        units=shape.units,
-        batch_size=shape.batch_size,
-        layers=shape.layers,
-        bidirectional=shape.bidirectional,
-    )
+    settings = SyntheticSettings(**_settings(shape))
     framework, implementation = load_framework("torch"), parse_implementation("torch/fused")
     trial = Context({}, implementation, "cpu", 0, lambda _: None)
     author = build(settings, trial, load(settings, 0))
@@ -289,6 +185,18 @@ def _contenders(shape: Shape) -> dict[str, dict[str, Callable[[], Any]]]:
             "keras": both_ways(lambda inputs: keras_call(inputs, training=True), weights),
             "by_hand": both_ways(lambda inputs: by_hand(inputs)[0], list(by_hand.parameters())),
         },
+    }
+
+
+def _settings(shape: Shape) -> dict[str, Any]:
+    """Return the settings of the task `synthetic` for this shape."""
+    return {
+        "features": shape.units,
+        "sequence_length": shape.steps,
+        "units": shape.units,
+        "batch_size": shape.batch_size,
+        "layers": shape.layers,
+        "bidirectional": shape.bidirectional,
     }
 
 
