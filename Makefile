@@ -85,12 +85,12 @@ lint: $(VENV)/.dev ## check formatting, lint, types and imports
 backends: $(VENV)/.backends ## install JAX and PyTorch as well, so that their tests are not skipped
 
 gpu: ## check this machine's GPU (10 minutes per backend); resumes; GPU_BACKENDS=tensorflow,jax or torch,jax
-	$(PYTHON) tests/gpu/preflight.py --cuda $(GPU_CUDA) --environment $(GPU_VENV)
+	$(PYTHON) tests/gpu/preflight.py --cuda $(GPU_CUDA) --backends '$(GPU_BACKENDS)' --environment $(GPU_VENV)
 	@$(MAKE) $(GPU_VENV)/.ready
 	$(GPU_VENV)/$(GPU) --output $(GPU_RESULTS) --limit-s 600
 
 gpu-full: ## run every check of this machine's GPU at every size (an hour per backend)
-	$(PYTHON) tests/gpu/preflight.py --cuda $(GPU_CUDA) --environment $(GPU_VENV)
+	$(PYTHON) tests/gpu/preflight.py --cuda $(GPU_CUDA) --backends '$(GPU_BACKENDS)' --environment $(GPU_VENV)
 	@$(MAKE) $(GPU_VENV)/.ready
 	$(GPU_VENV)/$(GPU) --output $(GPU_RESULTS:.json=-full.json) --sizes full
 

@@ -1,4 +1,4 @@
-"""Check a machine before gigabytes are downloaded for its GPU: driver, GPU, Python and disk.
+"""Check a machine before gigabytes are downloaded for its GPU: backends, driver, GPU, Python, disk.
 
 It needs Python's standard library alone: `python3 tests/gpu/preflight.py --cuda 13`. The exit code
 is 1 if something does not fit.
@@ -12,6 +12,9 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+BACKENDS = {13: ("torch", "jax"), 12: ("tensorflow", "jax")}
+"""The backends of each environment that `make gpu` can install, by its CUDA."""
 
 MIN_DRIVER = {12: 525, 13: 580}
 """The oldest driver (its first number) for each CUDA."""
@@ -32,7 +35,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="preflight.py", description=__doc__)
     parser.add_argument("--cuda", type=int, choices=sorted(MIN_DRIVER), required=True)
     parser.add_argument("--environment", type=Path, default=Path(".venv-cuda"), metavar="FOLDER")
+    parser.add_argument("--backends", metavar="NAMES", help="separated by commas: torch,jax")
     options = parser.parse_args()
+    if options.backends is not None and (refusal := backends_problem(options.backends)):
+        print(refusal, file=sys.stderr)
+        return 1
     is_installed = (options.environment / ".ready").exists()
     listing, problem = list_gpus()
     problems = [problem] if problem else gpu_problems(listing, options.cuda)
@@ -44,6 +51,25 @@ def main() -> int:
     for line in problems or [f"ready for CUDA {options.cuda}: {listing.strip()}"]:
         print(line, file=sys.stderr)
     return 1 if problems else 0
+
+
+def backends_problem(names: str) -> str:
+    """Return why no environment has all of these backends, separated by commas; "" if one has."""
+    asked = set(names.replace(",", " ").split())
+    if asked and any(asked <= set(together) for together in BACKENDS.values()):
+        return ""
+    choices = [
+        f"GPU_BACKENDS={','.join(together)} (CUDA {cuda})" for cuda, together in BACKENDS.items()
+    ]
+    known = {name for together in BACKENDS.values() for name in together}
+    if not asked or asked - known:
+        return f"GPU_BACKENDS={names}: expected {' or '.join(choices)}, or one of their backends"
+    return (
+        f"GPU_BACKENDS={names}: no environment has all of them, because the packages of TensorFlow"
+        f" are for CUDA 12 and those of PyTorch for CUDA 13. Run both commands, one after the"
+        f" other: make gpu {choices[0]}, make gpu {choices[1]}. An environment of CUDA 12 for"
+        " TensorFlow and PyTorch, which nobody has tried, is in docs/gpu.md, Install"
+    )
 
 
 def list_gpus() -> tuple[str, str]:

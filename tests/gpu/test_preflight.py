@@ -38,6 +38,42 @@ def test_python_and_the_disk_must_fit() -> None:
 
 
 @pytest.mark.parametrize(
+    ("backends", "fits"),
+    [
+        ("torch,jax", True),
+        ("tensorflow,jax", True),
+        ("jax", True),
+        ("torch, jax", True),
+        ("tensorflow,torch", False),
+        ("tensorflow,torch,jax", False),
+        ("tensorlfow,jax", False),
+        ("", False),
+    ],
+)
+def test_backends_must_share_an_environment(backends: str, fits: bool) -> None:
+    problem = preflight.backends_problem(backends)
+    assert bool(problem) != fits
+    assert fits or {"GPU_BACKENDS=torch,jax", "GPU_BACKENDS=tensorflow,jax"} <= set(problem.split())
+
+
+@pytest.mark.parametrize("target", ["gpu", "gpu-full"])
+def test_make_refuses_backends_of_two_environments_before_it_installs(
+    tmp_path: Path, target: str
+) -> None:
+    python = tmp_path / "python"  # the interpreter, which runs the preflight alone
+    python.write_text(
+        f'#!/bin/sh\n[ "$1" = tests/gpu/preflight.py ] && exec {sys.executable} "$@"\n'
+    )
+    python.chmod(0o755)
+    environment = tmp_path / "environment"
+    names = f"GPU_VENV={environment}", f"PYTHON={python}", "GPU_BACKENDS=tensorflow,torch"
+    words = ("make", "-C", Path(__file__).parents[2], target, *names)
+    done = Command(words, {"PATH": os.defpath}).done().expect(2)
+    assert "docs/gpu.md" in done.err
+    assert not environment.exists()
+
+
+@pytest.mark.parametrize(
     ("script", "code", "said"),
     [
         (f"echo '{H100}'", 0, "ready for CUDA 13"),
