@@ -4,7 +4,8 @@ Before and after each window other work is left on the device. A window without 
 at its beginning would contain it, and a window without one at its end would lack its own work.
 """
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,6 +24,8 @@ from tests.workloads.measuring.stand_in_device import (
     module,
     run_slices,
 )
+from tests.workloads.shared_trainer import expect_package
+from workloads.data.samples import Samples
 from workloads.measuring.canary import run_device_canary, warm_clocks
 from workloads.measuring.passes_timing import PassesTiming
 from workloads.measuring.slices_of_calls import time_slices
@@ -176,6 +179,86 @@ def test_passes(machine: AsynchronousMachine) -> None:
     assert metrics["forward_ms"] == approximately(1_000 * STEP_S / 4)
     assert metrics["step_ms"] == approximately(1_000 * STEP_S)
     assert metrics["step_ms_median"] == approximately(1_000 * STEP_S)
+
+
+@pytest.mark.parametrize("work", ["train", "predict"])
+def test_the_first_passes_of_a_trial_in_slices(machine: AsynchronousMachine, work: Any) -> None:
+    passes: Any = SimpleNamespace(
+        forward=lambda _: machine.spend(STEP_S), forward_backward=lambda _: machine.spend(STEP_S)
+    )
+    trial, framework = context(Finish())[0], machine
+    assert trial.slicing is not None
+    trial.slicing.timed_work = work
+    PassesTiming(trial, PLAN, framework, passes, None, 1.0).run_each_once()  # type: ignore[arg-type]
+    assert machine.now_s == approximately(100.0 + STEP_S), "they count as compilation"
+
+
+class AsynchronousModuleRun:
+    """A run of a PyTorch module of 11 batches; placing a batch for a single step leaves work."""
+
+    device, batch_size, steps, is_compiled, forward_flops_per_sample = "cpu", 4, 11, False, 100.0
+    plan = PLAN
+
+    def __init__(self, machine: AsynchronousMachine) -> None:
+        self.framework = machine
+        self.train = self.validation = Samples(np.zeros((42, 3)), np.zeros(42))
+        self.train_feed = self.validation_feed = [(np.zeros((4, 3)), np.zeros(4))] * self.steps
+
+    def state(self) -> None: ...
+
+    def restore(self, _: None) -> None: ...
+
+    def endless_batches(self) -> Iterator[Any]:
+        for batch in itertools.cycle(self.train_feed):
+            self.framework.spend(OTHER_S)
+            yield batch
+
+    def train_on(self, batches: Iterable[Any]) -> float:
+        for _ in batches:
+            self.framework.spend(STEP_S)
+        return 1.0
+
+    def evaluate(self, batches: Iterable[Any]) -> dict[str, float]:
+        for _ in batches:
+            self.framework.spend(VALIDATE_S / self.steps)
+        self.framework.synchronise()  # its result is on the host
+        return {"accuracy": 0.5}
+
+    def predict_batches(self, batches: Iterable[Any]) -> list[float]:
+        for _ in batches:
+            self.framework.spend(0.001)
+        return [0.0]
+
+
+def test_a_whole_training_of_a_module(
+    machine: AsynchronousMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expect_package("torch")
+    measuring = module("module_training")
+    proof = SimpleNamespace(ran="native", evidence="the stand-in has one kernel")
+    monkeypatch.setattr(measuring, "prove_module", lambda *_: proof)
+    steps_s = list[float]()
+
+    def keep(seconds: list[float]) -> dict[str, float]:
+        steps_s.extend(seconds)
+        return {}
+
+    monkeypatch.setattr(measuring, "step_metrics", keep)
+    run, (trial, events) = AsynchronousModuleRun(machine), context()
+    machine.spend(OTHER_S)
+    measuring.measure_module(run, trial)
+    windows = [event for event in events if isinstance(event, PhaseEnded)]
+    seconds = {
+        phase: [window.seconds for window in windows if window.phase == phase]
+        for phase in ("train", "validate", "evaluate", "predict")
+    }
+    assert seconds == {
+        "train": approximately([11 * STEP_S] * 2),
+        "validate": approximately([VALIDATE_S] * 2),
+        "evaluate": approximately([VALIDATE_S]),
+        "predict": approximately([0.011]),
+    }
+    assert steps_s == approximately([STEP_S] * PLAN.timed_steps)
 
 
 def test_the_warm_up(machine: AsynchronousMachine) -> None:
