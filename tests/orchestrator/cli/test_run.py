@@ -149,7 +149,7 @@ def test_a_busy_machine_failed_trials_and_a_stop_have_their_next_commands(ends: 
     busy = " ".join(
         ends(RunResult(disturb_blocks(build_paired_record(6), {XLA: range(6)}), None))[1].split()
     )
-    assert "quiet: rnnsweep run mine.yaml --set repeats=2 " in busy
+    assert "rnnsweep run mine.yaml --set repeats=2 " in busy
     failed = build_record(
         [build_trial(0, PORTABLE), build_trial(0, XLA, status="failed", failure="error: broke")]
     )
