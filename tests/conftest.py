@@ -64,20 +64,20 @@ def pytest_report_header() -> str | None:
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is not drawn, and let `-m full` select what an earlier run skipped, too.
+    """Let `-m full` select what an earlier run skipped, too, and leave out what is not drawn.
 
     So CI needs one run for both, and a third of the time for cases of one rule.
     """
-    if seed := os.environ.get("RNNSWEEP_CASES_SEED"):
-        left_out = _not_drawn(items, seed)
-        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
-        items[:] = [item for item in items if item not in left_out]
     skipped = os.environ.get("RNNSWEEP_REPEAT_TESTS")
     if skipped and Path(skipped).exists():
         names = set(Path(skipped).read_text(encoding="utf-8").splitlines())
         for item in items:
             if item.nodeid in names:
                 item.add_marker(pytest.mark.full)
+    if seed := os.environ.get("RNNSWEEP_CASES_SEED"):
+        left_out = _not_drawn(items, seed)
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = [item for item in items if item not in left_out]
 
 
 def _not_drawn(items: Sequence[pytest.Item], seed: str) -> set[pytest.Item]:
