@@ -39,7 +39,7 @@ test-quick: $(VENV)/.dev
 test-all: test test-rest ## run the other tests too: every backend and sweep file, browser, Slurm, faults, cluster
 
 test-rest: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 3 --dist worksteal -m full
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m full
 	@if [ "$$(id -u)" = 0 ] && unshare --net --mount --uts --pid --ipc --fork true; then \
 		$(MAKE) test-cluster; \
 	else \

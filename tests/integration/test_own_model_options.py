@@ -39,8 +39,7 @@ def test_slices_threads_variants_and_as_many_blocks_as_needed(home: Home) -> Non
         variants=[{"depth": 1}, {"depth": 2}],
     )
     home.run("run", spec, timeout_s=500).expect(0)
-    report = home.report("own")
-    trials = report["trials"]
+    trials = home.report("own")["trials"]
     assert {trial["status"] for trial in trials} == {"complete"}
     arms = {
         (trial["arm"]["variant"]["name"], trial["arm"]["hardware"]["usage"]["threads"])
@@ -49,8 +48,6 @@ def test_slices_threads_variants_and_as_many_blocks_as_needed(home: Home) -> Non
     assert {threads for _, threads in arms} == {1} and len(arms) == 2
     assert 6 <= len({trial["block"] for trial in trials}) <= 7
     assert all(trial["metrics"]["slices"] >= 6 for trial in trials)
-    compared = [row["mathematics"] for row in report["arms"] if row["mathematics"]]
-    assert compared and not any(mathematics["is_different"] for mathematics in compared)
 
 
 def test_pruning_keeping_and_another_precision(home: Home) -> None:
