@@ -82,7 +82,7 @@ def _reasons(backend: Backend, asked: Combination) -> Iterator[str]:
 
 def _library_reasons(backend: Backend, asked: Combination) -> Iterator[str]:
     """Yield what the kernel's library lacks for the layers."""
-    if backend.library(asked.implementation.kernel):  # Keras' portable layers lack nothing
+    if backend.kernel_library(asked.implementation.kernel):  # Keras' portable layers lack nothing
         yield from _kernel_reasons(backend, asked)
         yield from backend.layer_reasons(asked)
         yield from _layer_reasons(backend, asked)
@@ -107,7 +107,7 @@ def _device_reasons(backend: Backend, asked: Combination) -> Iterator[str]:
 
 
 def _option_reasons(backend: Backend, asked: Combination) -> Iterator[str]:
-    library = backend.library(asked.implementation.kernel)
+    library = backend.kernel_library(asked.implementation.kernel)
     for option in asked.implementation.options:
         if option not in OPTIONS and option not in backend.options:
             yield f"{backend.title} has no option +{option}"
@@ -136,7 +136,7 @@ def _kernel_reasons(backend: Backend, asked: Combination) -> Iterator[str]:
 
 def _layer_reasons(backend: Backend, asked: Combination) -> Iterator[str]:
     """Yield what any library's call lacks for the layers."""
-    traits, library = asked.traits, backend.library(asked.implementation.kernel)
+    traits, library = asked.traits, backend.kernel_library(asked.implementation.kernel)
     if traits.is_gated and traits.activation != "tanh":
         yield f"{library} supports only the activation tanh, not {traits.activation}"
     if traits.is_gated and (recurrent := traits.recurrent_activation) != "sigmoid":

@@ -86,10 +86,11 @@ def gpu_notes(nodes: Sequence[Node]) -> Iterator[GpuNote]:
         if reason := no_gpu_class_reason(node):
             yield GpuNote(f"no GPU class: {reason}")
     if not any(node.profile.gpus or node.profile.gpu_faults for node in nodes):
-        yield from dict.fromkeys(_no_gpu_note(node.profile) for node in nodes)
+        yield from dict.fromkeys(no_gpu_note(node.profile) for node in nodes)
 
 
-def _no_gpu_note(profile: NodeProfile) -> GpuNote:
+def no_gpu_note(profile: NodeProfile) -> GpuNote:
+    """Write why a node shows no GPU to this process."""
     if profile.no_gpus is not None:
         return GpuNote(f"no GPU: {profile.no_gpus.reason}", profile.no_gpus.is_problem)
     terms = profile.gpu_terms

@@ -134,7 +134,7 @@ def layers_are_masked(spec: SweepSpec, implementation: str, variant: Variant | N
         )
     if parsed.kernel == AUTO:  # then Keras uses cuDNN wherever it can
         parsed = replace(parsed, kernel="cudnn")
-    if not backends()[parsed.backend].library(parsed.kernel):
+    if not backends()[parsed.backend].kernel_library(parsed.kernel):
         return False
     fixed = {**spec.written_settings(), **(variant.settings if variant else {})}
     if spec.search.listed:

@@ -18,6 +18,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from orchestrator.diagnostics.hardware_listing import no_gpu_note
 from orchestrator.hardware import probe
 from tests.gpu.checks import CHECKS, PRESENCE_CHECK, run_checks
 from tests.gpu.conclusion import ExitCode, conclude
@@ -63,9 +64,8 @@ def main(words: Sequence[str] | None = None) -> int:
     print(as_text(record.counted(options.backends, names)))
     print(conclusion.text, file=sys.stderr)
     if not gpus:
-        reason = node.no_gpus.reason if node.no_gpus else "; ".join(node.gpu_faults)
-        seen = reason or f"{node.gpu_terms.library} shows no GPU to this process"
-        print(f"needs {_NEEDED}; here {seen}", file=sys.stderr)
+        seen = "; ".join(node.gpu_faults) or no_gpu_note(node).text
+        print(f"needs {_NEEDED}; here: {seen}", file=sys.stderr)
         return ExitCode.FAILED
     if options.output:
         print(f"copy {options.output} away: git ignores its folder", file=sys.stderr)

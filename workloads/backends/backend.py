@@ -184,7 +184,7 @@ class Backend(ABC):
             return True
         return self.always_compiled and not self.is_eager(implementation)
 
-    def library(self, kernel: str) -> str:
+    def kernel_library(self, kernel: str) -> str:
         """Return the library that runs a sequence in one call; "" if Keras loops over the steps."""
         if kernel == "cudnn":
             return CUDNN

@@ -67,8 +67,8 @@ def test_the_light_half_has_what_everybody_reads(case: Case) -> None:
             isinstance(text, str) for pair in backend.environment(device).items() for text in pair
         )
     if backend.fused is not None:
-        assert set(backend.fused.cells) <= set(CELLS) and backend.library("fused")
-    assert not backend.library("portable")
+        assert set(backend.fused.cells) <= set(CELLS) and backend.kernel_library("fused")
+    assert not backend.kernel_library("portable")
 
 
 @EACH

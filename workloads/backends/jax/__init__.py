@@ -44,7 +44,7 @@ class Jax(Backend):
                 "JAX compiles the loop over the steps anew in each eager prediction: leave +eager"
                 " out"
             )
-        if asked.has_option("bf16", "fp16") and self.library(asked.implementation.kernel):
+        if asked.has_option("bf16", "fp16") and self.kernel_library(asked.implementation.kernel):
             yield "JAX's cuDNN call supports float32 only"
 
     def layer_reasons(self, asked: Combination) -> Iterator[str]:

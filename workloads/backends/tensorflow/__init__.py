@@ -33,7 +33,7 @@ class TensorFlow(Backend):
         }
 
     def option_reasons(self, asked: Combination) -> Iterator[str]:
-        if not self.library(asked.implementation.kernel):
+        if not self.kernel_library(asked.implementation.kernel):
             return
         if asked.has_option("xla"):
             yield "TensorFlow's CudnnRNN ops have no XLA kernel: leave +xla out"
