@@ -101,7 +101,8 @@ class HardwareRef:
     @property
     def in_sentence(self) -> str:
         """The name without a comma, which would end a clause: `AMD EPYC (16 CPUs)`."""
-        return self.name if self.gpu else f"{self.cpu_model} ({counted(self.cpus, 'CPU')})"
+        model, comma, cpus = self.name.rpartition(", ")
+        return self.name if self.gpu or not comma else f"{model} ({cpus})"
 
 
 @dataclass(frozen=True, slots=True)

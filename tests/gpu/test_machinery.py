@@ -357,6 +357,7 @@ def test_outcomes_of_other_versions_are_kept_and_do_not_count(
     record.begin("fit", "tensorflow")
     assert not record.is_done("fit", "tensorflow")
     assert record.counted(["tensorflow"], ["fit"]) == []
+    assert run(lab, record, proofs.fit).code == ExitCode.IN_ORDER
     back = record_of(lab, file, **before)
     assert back.is_done("fit", "tensorflow"), "the same conditions again"
     assert len(back.counted(["tensorflow"], ["fit"])) == 3

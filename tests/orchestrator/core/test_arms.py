@@ -105,6 +105,10 @@ def test_hardware_is_named_in_a_sentence(usage: Usage, cpu: str, gpu: str) -> No
     assert HardwareUse(host.of_gpu("H200"), usage).in_sentence == gpu
 
 
+def test_a_class_of_a_foreign_store_has_its_name_in_a_sentence() -> None:
+    assert HardwareRef("no count", "cpu", "a machine").in_sentence == "a machine"
+
+
 @pytest.mark.parametrize("part", [None, "ARM 0x41/0xd40"])
 def test_a_class_of_a_store_has_the_facts_that_it_was_made_from(part: str | None) -> None:
     host = HardwareRef.of_cpu("Neoverse-N1 (r3), 2 CPUs", 1, part)
