@@ -58,11 +58,11 @@ class Command(subprocess.Popen[bytes]):
         files = [self._files[number - 1].fileno() for number in descriptors or (1, 2)]
         return "".join(os.pread(file, 10_000_000, 0).decode(errors="replace") for file in files)
 
-    def until(self, words: str, timeout_s: float) -> None:
+    def until(self, words: str, timeout_s: float = 180) -> None:
         wait_for(lambda: words in self.printed() or not self.running, timeout_s, self.printed)
         assert words in self.printed(), self.printed()[-6000:]
 
-    def done(self, timeout_s: float = 120) -> Done:
+    def done(self, timeout_s: float = 300) -> Done:
         try:
             self.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -74,15 +74,16 @@ class Command(subprocess.Popen[bytes]):
 def python(
     *words: object, environ: Mapping[str, str] = os.environ, cwd: Path | None = None
 ) -> Done:
-    return Command([sys.executable, *words], environ, cwd).done(240)
+    return Command([sys.executable, *words], environ, cwd).done(600)
 
 
 def wait_for(
     condition: Callable[[], Value],
-    timeout_s: float = 60,
+    timeout_s: float = 180,
     describe: Callable[[], object] = str,
     every_s: float = 0.02,
 ) -> Value:
+    """Wait for what must come: a limit costs time only in a test that fails."""
     deadline_s = time.monotonic() + timeout_s
     while not (value := condition()):
         assert time.monotonic() < deadline_s, f"nothing after {timeout_s} s; {describe()}"

@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Dialog, Page, sync_playwright
+from playwright.sync_api import Browser, Dialog, Page, expect, sync_playwright
 
 from orchestrator.analysis.summary import summarise
 from orchestrator.core.records import SweepRecord
 from orchestrator.report.formats.html import to_html
 from tests.lacking import skip_here
+
+PATIENCE_MS = 120_000
+"""What a busy machine may take for a step."""
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
@@ -38,8 +41,9 @@ def browser() -> Iterator[Browser]:
     if path is None:
         skip_here(f"none of {', '.join(NAMES)} is installed here: apt-get install chromium")
     sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
+    expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as driver:
-        running = driver.chromium.launch(executable_path=path, args=sandbox)
+        running = driver.chromium.launch(executable_path=path, args=sandbox, timeout=PATIENCE_MS)
         yield running
         running.close()
 
@@ -58,6 +62,7 @@ def open_page(browser: Browser, tmp_path: Path) -> Iterator[Open]:
         file = tmp_path / "report.html"
         file.write_text(to_html(summarise(record)), encoding="utf-8")
         context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **settings})
+        context.set_default_timeout(PATIENCE_MS)
         contexts.append(context)
         watched = WatchedPage(context.new_page())
         watched.page.on("console", lambda message: watched.messages.append(message.text))
@@ -66,7 +71,7 @@ def open_page(browser: Browser, tmp_path: Path) -> Iterator[Open]:
         watched.page.on("dialog", lambda box: refuse(watched, box))
         watched.page.goto(file.as_uri())
         if settings.get("java_script_enabled", True):
-            watched.page.wait_for_selector("html[data-drawn]", state="attached", timeout=120_000)
+            watched.page.wait_for_selector("html[data-drawn]", state="attached")
         return watched
 
     yield opened

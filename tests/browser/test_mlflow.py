@@ -11,6 +11,7 @@ from orchestrator.report.formats.mlflow_values import to_metrics
 from orchestrator.report.render import summarise, to_short_markdown
 from orchestrator.storage.tracking.reader import read_stored_sweep
 from orchestrator.storage.tracking.records import ANSWER_LIMIT, Answer
+from tests.browser.conftest import PATIENCE_MS
 from tests.building.arms import PORTABLE, XLA
 from tests.building.stores import build_home, build_opening, mlflow_address
 from tests.building.trials import build_full_trial
@@ -19,8 +20,6 @@ from tests.integration.sweeping import Home, free_port
 from tests.orchestrator.storage.tracking.recording import writer
 
 pytestmark = pytest.mark.full
-
-_PATIENCE_MS = 60_000
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +40,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
 @pytest.fixture(scope="module")
 def served(home: Home) -> Iterator[str]:
     with home.running("ui", "--port", free_port()) as command:
-        yield wait_for(lambda: _link(command), 120, command.printed)
+        yield wait_for(lambda: _link(command), describe=command.printed)
         command.send_signal(signal.SIGHUP)
         command.done().expect(0)
 
@@ -49,8 +48,7 @@ def served(home: Home) -> Iterator[str]:
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
     context = browser.new_context(viewport={"width": 1800, "height": 1000})
-    context.set_default_timeout(_PATIENCE_MS)
-    expect.set_options(timeout=_PATIENCE_MS)
+    context.set_default_timeout(PATIENCE_MS)
     yield context.new_page()
     context.close()
 

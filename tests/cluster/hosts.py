@@ -19,7 +19,6 @@ _TOOLS = ("bash", "ip", "nsenter", "setpriv", "taskset", "unshare")
 _NETWORK = "10.77.0"
 _CODE = ("orchestrator", "workloads", "rnnsweep", "tests")
 _CABLES = itertools.count()
-_START_S = 20.0
 NONE: Mapping[str, str] = MappingProxyType({})
 
 # Folders that each host has for itself. Paths below them that Python needs (such as
@@ -118,7 +117,7 @@ class Host:
     def address_of(cls, name: str) -> str:
         return f"{_NETWORK}.{cls.NAMES.index(name) + 1}"
 
-    def run(self, *arguments: object, timeout_s: float = 120, **options: Any) -> Done:
+    def run(self, *arguments: object, timeout_s: float = 300, **options: Any) -> Done:
         return self.start(*arguments, **options).done(timeout_s)
 
     def start(
@@ -169,7 +168,7 @@ def _held(command: Sequence[str], environ: Mapping[str, str] = NONE) -> subproce
 
 def _child(pid: int) -> int:
     children = Path(f"/proc/{pid}/task/{pid}/children")
-    return int(wait_for(lambda: children.read_text().split(), _START_S)[0])
+    return int(wait_for(lambda: children.read_text().split())[0])
 
 
 def _needed() -> list[str]:

@@ -114,7 +114,7 @@ class Lab:
         """Run a command there with the address of the cluster."""
         return self.rnnsweep(*arguments, "--address", self.dashboard)
 
-    def on_the_head(self, *arguments: str, timeout_s: float = 60) -> Done:
+    def on_the_head(self, *arguments: str, timeout_s: float = 300) -> Done:
         with tempfile.TemporaryDirectory() as folder:
             code_bundle.pack(Path(folder))
             packed = subprocess.run(["tar", "-cC", folder, "."], capture_output=True, check=True)
@@ -148,7 +148,7 @@ class Lab:
         assert sorted(finished) == sorted(keys)
         return children
 
-    def expect_end(self, sweep: str, timeout_s: float = 200) -> str:
+    def expect_end(self, sweep: str, timeout_s: float = 600) -> str:
         command = ["rnnsweep", "logs", sweep, "--follow", "--address", self.dashboard]
         done = self.mlflow.run(*command, timeout_s=timeout_s)
         assert done.code == 0, done
@@ -157,8 +157,7 @@ class Lab:
     def wait_for_a_trial(self, sweep: str, node: str) -> None:
         wait_for(
             lambda: any(record["outcome"]["node"] == node for record in self.finished(sweep)),
-            120,
-            lambda: self.at_a_distance("logs", sweep).out,
+            describe=lambda: self.at_a_distance("logs", sweep).out,
             every_s=0.3,
         )
 
@@ -193,7 +192,7 @@ class Lab:
         create, serve = database_commands("/tmp/data", "-A trust", options)
         host.run(*create).expect()
         self._postgres = host.start(*serve)
-        self._postgres.until("ready to accept connections", 30)
+        self._postgres.until("ready to accept connections")
         self._server = host.start(
             "mlflow",
             "server",
@@ -211,4 +210,4 @@ class Lab:
             f"{host.address}:5000",
             environ={"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"},
         )
-        self._server.until("startup complete", 90)
+        self._server.until("startup complete")

@@ -6,7 +6,6 @@ import os
 import re
 import secrets
 import shlex
-import socket
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,7 @@ import requests
 from tests.building.specs import USER_WORKLOAD, build_spec_text
 from tests.cluster.lab import database_commands, postgresql
 from tests.commands import Command, Done, python
+from tests.integration.sweeping import free_port
 from tests.lacking import skip_here
 
 INFRA = Path(__file__).resolve().parents[2] / "infra"
@@ -58,7 +58,7 @@ class Server:
         """Return the status of a request, of the user ada if there is a password."""
         user = ("ada", password) if password else None
         url = f"http://127.0.0.1:{self.port}{path}"
-        return requests.get(url, auth=user, headers=headers, timeout=30).status_code
+        return requests.get(url, auth=user, headers=headers, timeout=120).status_code
 
     def query(self, database: str, sql: str) -> str:
         return _psql(self.database, database, "-c", sql).strip()
@@ -73,11 +73,11 @@ def _psql(environ: Mapping[str, str], database: str, *arguments: str) -> str:
 def _running(command: Sequence[str], words: str, environ: Mapping[str, str]) -> Iterator[None]:
     server = Command(command, {**os.environ, **environ})
     try:
-        server.until(words, 120)
+        server.until(words)
         yield
     finally:
         server.terminate()
-        server.wait(60)
+        server.wait(180)
         print(server.printed())
 
 
@@ -101,8 +101,7 @@ def _database(folder: Path) -> Iterator[dict[str, str]]:
 def server() -> Iterator[Server]:
     if postgresql() is None:
         skip_here("PostgreSQL is not installed (Debian: postgresql)")
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = int(listener.getsockname()[1])
+    port = free_port()
     (words,) = re.findall(r"^CMD (\[.*?\])$", DOCKERFILE.replace("\\\n", ""), re.MULTILINE)
     command = [word.replace("5000", str(port)) for word in json.loads(words)]
     with tempfile.TemporaryDirectory(prefix="mlflow-") as name:

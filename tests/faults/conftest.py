@@ -71,8 +71,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path
     words += ["--artifacts-destination", folder / "artifacts"]
     environ = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
     with Command(words, environ) as command:
-        wait_for(lambda: listens(port) or not command.running, 90, command.printed)
         try:
+            wait_for(lambda: listens(port) or not command.running, describe=command.printed)
+            assert command.running, command.printed()
             yield f"http://127.0.0.1:{port}", folder
         finally:
             os.killpg(command.pid, signal.SIGTERM)

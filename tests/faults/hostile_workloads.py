@@ -1,5 +1,6 @@
 """Workloads that do what none should, and what becomes of their trials."""
 
+import os
 import textwrap
 from dataclasses import dataclass
 from typing import Literal
@@ -28,6 +29,9 @@ class HostileWorkload:
         """The code, without the indentation that it has here."""
         return textwrap.dedent(self.code)
 
+
+LEFT_PROGRAM = ["sleep", f"3598.{os.getpid()}"]
+"""A program that a workload leaves; other processes of the tests may leave theirs at that time."""
 
 HOSTILE_WORKLOADS = [
     HostileWorkload(
@@ -208,7 +212,7 @@ HOSTILE_WORKLOADS = [
         ends="time_limit",
         message="limits.trial_s",
         next_trainer="new",
-        limits=TrialLimits(trial_s=1, idle_s=0.6),
+        limits=TrialLimits(trial_s=4, idle_s=2),
     ),
     HostileWorkload(
         does="spins beyond its own limit",
@@ -224,12 +228,12 @@ HOSTILE_WORKLOADS = [
         does="eats memory",
         code="""
             eaten = []
-            while True: eaten.append(b"x" * 2**26); time.sleep(0.01)
+            while True: eaten.append(b"x" * 2**26); time.sleep(0.05)
         """,
         ends="out_of_memory",
         message="600",
         next_trainer="new",
-        limits=TrialLimits(trial_s=60, idle_s=30, memory_mib=600),
+        limits=TrialLimits(trial_s=120, idle_s=60, memory_mib=600),
     ),
     HostileWorkload(
         does="crashes and leaves a child",
@@ -246,7 +250,7 @@ HOSTILE_WORKLOADS = [
         does="returns in a child as well",
         code="""
             if os.fork() == 0:
-                time.sleep(0.1); trial.epoch(0, 0.1, loss=666.0)
+                time.sleep(9); trial.epoch(0, 0.1, loss=666.0)
         """,
         ends="complete",
         next_trainer="new",
@@ -259,7 +263,7 @@ HOSTILE_WORKLOADS = [
     ),
     HostileWorkload(
         does="leaves a program",
-        code='subprocess.Popen(["sleep", "3598.5"], start_new_session=True)',
+        code=f"subprocess.Popen({LEFT_PROGRAM}, start_new_session=True)",
         ends="complete",
         next_trainer="new",
     ),

@@ -1,6 +1,7 @@
 """A sweep that is killed, suspended, out of disk or without its records has each trial once."""
 
 import contextlib
+import os
 import shutil
 import signal
 import subprocess
@@ -36,14 +37,14 @@ MOMENTS: dict[str, tuple[Callable[[Home], bool], int]] = {
 }
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_a_sweep_killed_at_any_moment_has_every_trial_once(joining: Home, faults: Faults) -> None:
     draw, rounds = faults(1, 1)
     spec = joining.spec(NAME, {"sleep_s": 0.3}, sampler="tpe", limits={"attempts": 20})
     for name, (moment, configs) in MOMENTS.items():
         before = joining.finished(NAME)
         with joining.running("run", spec, "--set", f"search.configs={configs}") as command:
-            wait_for(lambda: moment(joining) or not command.running, 60)  # noqa: B023
+            wait_for(lambda: moment(joining) or not command.running)  # noqa: B023
             assert command.running, f"{name}: {command.done()}"
             time.sleep(draw.uniform(0, 0.05))
             command.send_signal(signal.SIGKILL)
@@ -55,7 +56,7 @@ def test_a_sweep_killed_at_any_moment_has_every_trial_once(joining: Home, faults
         before = joining.finished(NAME)
         words = ("run", spec, "--set", f"search.configs={configs}")
         with joining.running(*words) as command:
-            wait_for(lambda: len(joining.finished(NAME)) > len(before), 60)  # noqa: B023
+            wait_for(lambda: len(joining.finished(NAME)) > len(before))  # noqa: B023
             time.sleep(draw.uniform(0, 1))
             victim = draw.choice(VICTIMS)
             for process in [*joining.processes(), *workers(str(joining.address))]:
@@ -111,7 +112,7 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("kind", KINDS)
 def test_killed_trainers_and_workers_leave_every_trial_once(
     joining: Home, faults: Faults, kind: str
@@ -139,7 +140,7 @@ def test_killed_trainers_and_workers_leave_every_trial_once(
         configs += more
     code = 1
     for _ in range(3):  # a trainer that was killed is a failed trial, to be tried again
-        done = joining.run(*words, timeout_s=600)
+        done = joining.run(*words)
         code = done.code
         if code == 0:
             break
@@ -147,7 +148,7 @@ def test_killed_trainers_and_workers_leave_every_trial_once(
     joining.expect_exactly_once(NAME, 2 * (configs - more), retried=True)
     outcomes = {record["trial"]["key"]: record["outcome"] for record in joining.finished(NAME)}
     assert {outcome["status"] for outcome in outcomes.values()} == {"complete"}, killed
-    wait_for(lambda: not trainers_at(str(joining.address)), 30, lambda: killed)
+    wait_for(lambda: not trainers_at(str(joining.address)), describe=lambda: killed)
 
 
 FAMILY = ("driver", "recorder", "worker", "reaper", "trainer", "trainer", "trainer")
@@ -217,11 +218,11 @@ def test_a_suspended_driver_leaves_its_sweep_to_another_one(
     joining: Home, tmp_path: Path, faults: Faults
 ) -> None:
     draw, _ = faults(1, 1)
-    spec = joining.spec(NAME, {"sleep_s": 0.05}, configs=8)
+    spec = joining.spec(NAME, {"sleep_s": 0.2}, configs=8)
     other, store = new_home(tmp_path / "other"), f"sqlite:///{joining.database}"
-    other.database, begun = joining.database, draw.randrange(1, 12)
+    other.database, begun = joining.database, draw.randrange(1, 9)
     with joining.running("run", spec) as command:
-        wait_for(lambda: len(joining.finished(NAME)) >= begun or not command.running, 60)
+        wait_for(lambda: len(joining.finished(NAME)) >= begun or not command.running)
         assert command.running, command.done()
         driver, suspended_s = psutil.Process(command.pid), time.monotonic()
         driver.suspend()
@@ -231,7 +232,7 @@ def test_a_suspended_driver_leaves_its_sweep_to_another_one(
         other.run("run", spec, MLFLOW_TRACKING_URI=store).expect(0)
         time.sleep(max(0.0, RENEWAL_S + 1 - (time.monotonic() - suspended_s)))
         driver.resume()
-        done = command.done(60).expect(3)
+        done = command.done().expect(3)
     assert f"pid {command.pid}" not in done.err and "expected no other driver" in done.err
     other.expect_exactly_once(NAME, 16)
     other.expect_nothing_running()
@@ -256,12 +257,15 @@ def test_a_full_disk_stops_a_sweep_which_resumes_when_there_is_room(
     home = new_home(small_disk, address)
     spec = home.spec(NAME, implementations=["python/waits", "python/a"], configs=8)
     with home.running("run", spec) as command:
-        wait_for(lambda: home.waiting.exists() or not command.running, 60)
+        wait_for(lambda: home.waiting.exists() or not command.running)
         assert command.running, command.done()
-        room = shutil.disk_usage(small_disk).free - draw.randrange(0, 20_000)
-        (ballast := small_disk / "ballast").write_bytes(b"x" * room)
+        ballast = small_disk / "ballast"
+        with contextlib.suppress(OSError), ballast.open("wb", buffering=0) as file:
+            while file.write(bytes(4096)):  # as the sweep writes, too, nobody knows the room
+                pass
+        os.truncate(ballast, ballast.stat().st_size - draw.randrange(0, 20_000))
         home.gate.touch()
-        done = command.done(60).expect(3)
+        done = command.done().expect(3)
     assert "Resume with: " in done.err and ("No space left" in done.err or "disk" in done.err)
     before = home.finished(NAME)
     ballast.unlink()

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -17,7 +18,7 @@ from tests.integration.mixed import HELPER
 from tests.integration.sweeping import Home, new_home
 from tests.ordinary_user import OrdinaryUser
 
-pytestmark = [pytest.mark.full, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.full
 
 NAME = "helped"
 STOPS = {
@@ -42,19 +43,20 @@ def test_no_stop_leaves_processes_of_a_workload(
 ) -> None:
     spec = home.spec(NAME, implementations=["python/helped", "python/a"])
     with home.running("run", spec) as command:
-        wait_for(lambda: home.waiting.exists() or not command.running, 90)
+        wait_for(lambda: home.waiting.exists() or not command.running)
         assert command.running, command.printed()
-        wait_for(lambda: len(running_helpers(ordinary_user)) == 2, 30)  # one starts in a daemon
+        wait_for(lambda: len(running_helpers(ordinary_user)) == 2)  # one starts in a daemon
         helpers = running_helpers(ordinary_user)
         for number in STOPS[stop]:
             command.send_signal(number)
             time.sleep(0.5)
         if stop == "rnnsweep stop":
             home.run("stop", NAME).expect(0)
-        command.wait(60)
+        command.done()
     try:
         wait_for(
-            lambda: not running_helpers(ordinary_user), 30, lambda: running_helpers(ordinary_user)
+            lambda: not running_helpers(ordinary_user),
+            describe=lambda: running_helpers(ordinary_user),
         )
         home.expect_nothing_running()
     finally:
@@ -74,14 +76,13 @@ def running_helpers(user: OrdinaryUser) -> list[psutil.Process]:
 def test_another_user_neither_enters_a_run_nor_holds_it_up(
     home: Home, ordinary_user: OrdinaryUser, other_user: OrdinaryUser
 ) -> None:
-    temporary = Path(tempfile.gettempdir())
-    traps = [temporary / f"{prefix}trap-{os.getpid()}" for prefix in ("rnn-ray-", "rnnsweep-tune-")]
-    for trap in traps:
-        by(other_user, f"mkdir {trap} && chmod 777 {trap} && mkfifo {trap}/.rnnsweep-owner")
-    try:
+    with shared_folder() as temporary:
+        traps = [temporary / f"{prefix}trap" for prefix in ("rnn-ray-", "rnnsweep-tune-")]
+        for trap in traps:
+            by(other_user, f"mkdir {trap} && chmod 777 {trap} && mkfifo {trap}/.rnnsweep-owner")
         spec = home.spec(NAME, implementations=["python/waits", "python/a"])
-        with home.running("run", spec) as command:
-            wait_for(lambda: home.waiting.exists() or not command.running, 90)
+        with home.running("run", spec, TMPDIR=str(temporary)) as command:
+            wait_for(lambda: home.waiting.exists() or not command.running)
             assert command.running, command.printed()
             time.sleep(35)  # Ray opens its folders again after half a minute
             sockets = [
@@ -96,11 +97,16 @@ def test_another_user_neither_enters_a_run_nor_holds_it_up(
                     for attack in (f"ls {folder}", f"touch {folder}/x", f"mv {folder} {folder}2"):
                         assert by(other_user, attack) != 0, attack
             home.gate.touch()
-            command.done(60).expect(0)
+            command.done().expect(0)
         assert all(trap.is_dir() for trap in traps)
-    finally:
-        for trap in traps:
-            shutil.rmtree(trap)
+
+
+@contextlib.contextmanager
+def shared_folder() -> Iterator[Path]:
+    """Yield a folder for all users, as `/tmp`, without files of other tests; its path is short."""
+    with tempfile.TemporaryDirectory(prefix="t-", ignore_cleanup_errors=True) as name:
+        Path(name).chmod(0o1777)
+        yield Path(name)
 
 
 def test_a_home_that_another_user_prepared_is_refused(

@@ -125,6 +125,9 @@ def gpu_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Sc
         SimulatedNvml([H100]).in_this_process(monkeypatch, tmp_path)
         monkeypatch.setattr("tests.gpu.checks.is_installed", lambda _: True)
         monkeypatch.setattr("workloads.eligibility.is_installed", lambda _: True)
+        # However late a busy machine takes a sample, there are several while the GPU works.
+        for name, value in (("WHOLE_S", 0.2), ("REST", 1.0)):
+            monkeypatch.setattr(f"orchestrator.execution.telemetry.sampler._{name}", value)
         monkeypatch.setattr(Lab, "__enter__", lambda lab: lab)
         monkeypatch.setattr(Lab, "pid", lambda *_: os.getpid())
 
@@ -167,7 +170,6 @@ def home(tmp_path: Path) -> Iterator[Home]:
 
 
 @pytest.mark.full
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize(
     ("number", "words"),
     SWEEP_STEPS,
@@ -180,7 +182,7 @@ def test_each_command_of_rnnsweep_ends_as_documented(
     environ |= {"LD_PRELOAD": str(library()), "RAY_LD_PRELOAD_ON_WORKERS": "1"}
     environ["RNNSWEEP_SIMULATED_CPUS"] = "2"
     environ["PYTHONPATH"] = str(Path(__file__).parent / "scripted_trainers")
-    done = home.run(*words, timeout_s=360, **environ).expect(0)
+    done = home.run(*words, **environ).expect(0)
     if words[0] == "doctor":
         sees = re.findall(r"^ok +(\w+) +2\.0 with Keras \S+ sees NVIDIA H100$", done.out, re.M)
         assert sorted(sees) == ["jax", "torch"]

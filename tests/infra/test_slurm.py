@@ -18,6 +18,7 @@ import pytest
 
 from tests.commands import Command, wait_for
 from tests.infra.files import INFRA, check_shell
+from tests.integration.sweeping import free_port
 from tests.lacking import skip_here
 
 SCRIPT = INFRA / "slurm/sweep.sbatch"
@@ -34,7 +35,7 @@ class Slurm:
 
     def exit_code(self, job: str) -> int:
         ended = lambda: not self.ask("squeue", "--noheader", f"--jobs={job}").strip()  # noqa: E731
-        wait_for(ended, 120, every_s=0.2)
+        wait_for(ended, 300, every_s=0.2)
         first = self.ask("scontrol", "show", "job", job).split("\n\n")[0]
         (code,) = re.findall(r" ExitCode=(\d+):0", first)
         return int(code)
@@ -62,17 +63,17 @@ def running(folder: Path) -> Iterator[Slurm]:
             stack.callback(process.terminate)
 
         start("munged", "--foreground", "--force", f"--socket={folder}/munge.socket", *munge)
-        wait_for((folder / "munge.socket").exists, 120)
+        wait_for((folder / "munge.socket").exists)
         start("slurmctld", "-D", "-f", conf)
         for node in NODES:
             start("slurmd", "-D", "-f", conf, "-N", node)
         stack.callback(_show_logs, folder)
-        wait_for(lambda: _idle(slurm) == len(NODES), 120, every_s=0.2)
+        wait_for(lambda: _idle(slurm) == len(NODES), every_s=0.2)
         try:
             yield slurm
         finally:  # the processes of a failed test would outlive the daemons
             slurm.ask("scancel", "--full", "--signal=KILL", "--user=root")
-            wait_for(lambda: _idle(slurm) == len(NODES), 120, every_s=0.2)
+            wait_for(lambda: _idle(slurm) == len(NODES), every_s=0.2)
 
 
 def _idle(slurm: Slurm) -> int:
@@ -92,9 +93,7 @@ def _configure(folder: Path) -> None:
     key.touch(mode=0o600)
     key.write_bytes(secrets.token_bytes(1024))
     host = socket.gethostname().partition(".")[0]
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(5)]
-        controller, *ports = [listener.getsockname()[1] for listener in sockets]
+    controller, *ports = (free_port() for _ in range(1 + len(NODES)))
     nodes = [
         f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=2"
         f" RealMemory=9000{' Gres=gpu:1 Weight=100' if node == 'gpu1' else ''}"
@@ -239,7 +238,7 @@ def test_before_the_time_limit_the_sweep_records_and_ends_with_3(
     cluster: Slurm, home: Home
 ) -> None:
     job = home.submit(cluster, SWEEP_S="300")
-    wait_for(lambda: home.has_call("rnnsweep run"), 120)
+    wait_for(lambda: home.has_call("rnnsweep run"), 300)
     cluster.ask("scancel", "--signal=TERM", "--batch", job)  # as before a time limit
     assert cluster.exit_code(job) == 3
     assert home.has_call("the sweep stops")

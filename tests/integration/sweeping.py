@@ -1,5 +1,6 @@
 """Run `rnnsweep` as a user does: commands in processes, a home, its journals and its store."""
 
+import itertools
 import json
 import os
 import shutil
@@ -51,8 +52,8 @@ class Home:
         """The file that a workload creates when it begins to wait for the gate."""
         self.database = path / "mlflow.db"
 
-    def run(self, *arguments: object, timeout_s: float = 180, **environ: str) -> Done:
-        return self._command(arguments, environ).done(timeout_s)
+    def run(self, *arguments: object, **environ: str) -> Done:
+        return self._command(arguments, environ).done(600)
 
     @contextmanager
     def running(self, *arguments: object, **environ: str) -> Iterator[Command]:
@@ -125,16 +126,17 @@ class Home:
             assert {key: run.data.metrics[key] for key in metrics} == metrics
 
     def processes(self) -> list[psutil.Process]:
+        """Return the processes of this home; some may have ended, but for `process.info`."""
         return [
             process
-            for process in psutil.process_iter(["environ", "status"])
+            for process in psutil.process_iter(["environ", "status", "name", "cmdline"])
             if (process.info["environ"] or {}).get("RNNSWEEP_HOME") == str(self.path)
             and process.info["status"] != psutil.STATUS_ZOMBIE
         ]
 
     def expect_nothing_running(self) -> None:
         """Wait until no process of this home is running; Ray's agents may take a minute."""
-        wait_for(lambda: not self.processes(), 150, lambda: str(self.processes()), every_s=0.3)
+        wait_for(lambda: not self.processes(), 300, lambda: str(self.processes()), every_s=0.3)
 
     def environ(self) -> dict[str, str]:
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("MLFLOW_")}
@@ -181,10 +183,16 @@ def cluster() -> Iterator[tuple[str, int]]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+_PORTS = itertools.count(21_000 + 10 * (os.getpid() % 1_000))
+
+
 def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
+    """Return a port at which nobody listens, and which nobody else gets before it is used.
+
+    It lies above the ports of Ray's workers, and below those that the kernel gives whoever asks
+    for any.
+    """
+    return next(port for port in _PORTS if not listens(port))
 
 
 def listens(port: int) -> bool:

@@ -27,12 +27,13 @@ def test_a_backup_of_a_running_sweep_is_restored_and_continued(home: Home, tmp_p
     spec = home.spec("kept", {"sleep_s": 1.0}, implementations=arms, configs=8)
     home.gate.touch()
     with home.running("run", spec, "--yes") as command:
-        wait_for(lambda: home.children("kept"), 120, command.printed)
+        wait_for(lambda: home.children("kept"), describe=command.printed)
         home.gate.unlink()  # the next trial of one arm waits
-        wait_for(home.waiting.exists, 60, command.printed)
+        wait_for(home.waiting.exists, describe=command.printed)
         back_up(home.path, tmp_path / "moved home")
         command.kill()
         command.wait()
+    home.expect_nothing_running()  # which would write to its own artifacts
     restored = Home(tmp_path / "moved home")
     code = restored.run("check", "kept", "--format", "json").code
     assert code in (0, 1)  # the journal may have a trial that the store lacks

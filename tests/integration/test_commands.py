@@ -48,7 +48,7 @@ def test_a_pipe_whose_reader_has_seen_enough(tmp_path: Path) -> None:
 def test_the_server_of_ui_ends_with_it(home: Home) -> None:
     port = free_port()
     with home.running("ui", "--port", port) as command:
-        wait_for(lambda: listens(port) or not command.running, 90)
+        wait_for(lambda: listens(port) or not command.running)
         command.send_signal(signal.SIGTERM)
         command.done().expect(0)
-    wait_for(lambda: not listens(port), 20)
+    wait_for(lambda: not listens(port))

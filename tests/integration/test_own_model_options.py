@@ -8,7 +8,7 @@ import pytest
 from tests.integration.sweeping import Home
 from tests.workloads.shared_trainer import expect_package
 
-pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.full
 
 
 def own_spec(home: Home, module: str, settings: dict[str, Any], **changes: Any) -> Path:
@@ -38,7 +38,7 @@ def test_slices_threads_variants_and_as_many_blocks_as_needed(home: Home) -> Non
         hardware=[{"class": "cpu", "threads": 1}],
         variants=[{"depth": 1}, {"depth": 2}],
     )
-    home.run("run", spec, timeout_s=500).expect(0)
+    home.run("run", spec).expect(0)
     trials = home.report("own")["trials"]
     assert {trial["status"] for trial in trials} == {"complete"}
     arms = {
@@ -62,7 +62,7 @@ def test_pruning_keeping_and_another_precision(home: Home) -> None:
         pruner={"name": "median", "n_startup_trials": 2, "n_warmup_steps": 5},
         implementations=arms,
     )
-    home.run("run", spec, timeout_s=500).expect(0)
+    home.run("run", spec).expect(0)
     report = home.report("own")
     trials = report["trials"]
     by_rate = {trial["config"]["rate"]: trial["status"] for trial in trials}

@@ -14,7 +14,6 @@ NAME = "digits"
 REAL: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("real_sweep.yaml").read_text())
 
 
-@pytest.mark.timeout(900)
 def test_a_small_real_sweep(tmp_path: Path) -> None:
     """One test, so that parallel workers do not run the sweep twice."""
     home = Home(tmp_path / "home")  # without a store before

@@ -1,14 +1,10 @@
 """Interleaved rounds, stopped by precision."""
 
-import pytest
-
 from tests.integration.sweeping import Home
 
 NAME = "rounds"
-LONG_S = 280
 
 
-@pytest.mark.timeout(3 * LONG_S)
 def test_a_timing_sweep_has_whole_rounds_and_stops_when_precise(home: Home) -> None:
     spec = home.spec(
         NAME,
@@ -20,13 +16,13 @@ def test_a_timing_sweep_has_whole_rounds_and_stops_when_precise(home: Home) -> N
         measure={"mode": "timing", "interval": 0.2, "slices": [6, 6], "slice_s": 0.02},
         blocks={"interval": 0.2, "at_most": 12},
     )
-    home.run("run", spec, timeout_s=LONG_S).expect(0)
+    home.run("run", spec).expect(0)
     finished = home.finished(NAME)
     (enough,) = [record for record in home.journal(NAME) if record["record"] == "stop_decided"]
     assert 6 <= enough["decision"]["blocks"] <= 12
     home.expect_exactly_once(NAME, len(finished))
     rounds = [record for record in home.journal(NAME) if record["record"] == "round_finished"]
     assert {len(record["finished"]) for record in rounds} == {2}, "no round is incomplete"
-    second_run = home.run("run", spec, timeout_s=LONG_S).expect(0)
+    second_run = home.run("run", spec).expect(0)
     assert "nothing was run" in second_run.err
     assert home.finished(NAME) == finished

@@ -17,10 +17,10 @@ def test_a_signal_stops_a_sweep_and_no_process_remains(home: Home) -> None:
     spec = home.spec(NAME, **WAITS)
     with home.running("run", spec) as command:
         wait_until_it_waits(home, command)
-        names = {process.name() for process in home.processes()}
+        names = {process.info["name"] for process in home.processes()}
         assert {"rnnsweep", "raylet", "gcs_server"} <= names  # all of these must be gone at the end
         command.send_signal(signal.SIGINT)
-        done = command.done(15).expect(3)
+        done = command.done().expect(3)
     home.expect_nothing_running()
     assert done.out == ""
     assert "a second Ctrl-C stops at once" in done.err
@@ -36,10 +36,12 @@ def test_a_second_signal_stops_at_once(home: Home) -> None:
     with home.running("run", spec) as command:
         wait_until_it_waits(home, command)
         command.send_signal(signal.SIGTERM)  # works like SIGINT, even after Ray has set its own
-        wait_for(lambda: "a second Ctrl-C" in command.printed(2), 10)
+        wait_for(lambda: "a second Ctrl-C" in command.printed(2))
         command.send_signal(signal.SIGINT)
-        done = command.done(5).expect(3)
-    assert f"trials are kept. Resume with: rnnsweep run {spec}\n" in done.err
+        done = command.done().expect(3)
+    assert (
+        f"Stopped at once; finished trials are kept. Resume with: rnnsweep run {spec}\n" in done.err
+    )
     home.expect_nothing_running()
 
 
@@ -48,7 +50,7 @@ def test_the_same_command_finishes_a_stopped_sweep_and_repeats_extend_it(home: H
     with home.running("run", spec) as command:
         wait_until_it_waits(home, command)
         command.send_signal(signal.SIGINT)
-        command.done(15).expect(3)
+        command.done().expect(3)
     ended = home.finished(NAME)
     home.gate.touch()
     done = home.run("run", spec, "--set", "repeats=2").expect(0)
@@ -71,7 +73,7 @@ def test_a_running_sweep_is_not_started_again(joining: Home) -> None:
 
 def wait_until_it_waits(home: Home, command: Command) -> None:
     home.waiting.unlink(missing_ok=True)
-    wait_for(lambda: home.waiting.exists() or not command.running, 90)
+    wait_for(lambda: home.waiting.exists() or not command.running)
     assert command.running, command.done()
 
 
@@ -79,9 +81,9 @@ def wait_until_it_waits(home: Home, command: Command) -> None:
 def test_a_signal_before_ray_is_up(home: Home) -> None:
     spec = home.spec(NAME)
     with home.running("run", spec) as command:
-        wait_for((home.sweep(NAME) / "recorder.log").exists, 30)
+        wait_for((home.sweep(NAME) / "recorder.log").exists)
         command.send_signal(signal.SIGTERM)
-        done = command.done(30).expect(3)
+        done = command.done().expect(3)
     assert (done.out, home.finished(NAME)) == ("", [])
     assert f"Resume with: rnnsweep run {spec}" in done.err
     home.expect_nothing_running()
@@ -93,7 +95,7 @@ def test_a_lost_head_stops_the_sweep(home: Home, ray_token: None) -> None:
     with cluster() as (address, head), home.running("run", spec, "--address", address) as command:
         wait_until_it_waits(home, command)
         kill_whole(head, "gcs_server")
-        done = command.done(90).expect(3)
+        done = command.done().expect(3)
     assert "the head of the Ray cluster has not answered for 25 seconds" in done.err
     assert f"Resume with: rnnsweep run {spec} --address {address}" in done.err
     home.expect_exactly_once(NAME, len(home.finished(NAME)))

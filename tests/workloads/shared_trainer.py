@@ -86,7 +86,7 @@ def run_by_hand(*lines: str) -> tuple[int, list[protocol.Event | str], str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=600,
         env=os.environ,
     )
     events: list[protocol.Event | str] = []

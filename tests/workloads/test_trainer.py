@@ -49,7 +49,6 @@ from workloads.protocol import (
 from workloads.trainer import Lines, answer_request
 
 ATTACHED = ("--die-with-parent", str(os.getpid()))
-pytestmark = pytest.mark.timeout(60)
 SLICING = "tests.workloads.examples.slicing"
 SLICE, FINISH = encode_message(Slice()), encode_message(Finish())
 
@@ -446,7 +445,7 @@ def test_an_attached_trainer_ends_with_standard_input(lines: list[str]) -> None:
         time.sleep(0.2)
         assert attached.process.stdin is not None
         attached.process.stdin.close()
-        assert attached.process.wait(timeout=10) == 0
+        assert attached.process.wait(timeout=60) == 0
         attached.process.stdin = None
 
 
@@ -488,7 +487,7 @@ def test_all_processes_of_a_trial_die_with_the_parent_of_its_trainer(
         assert daemon in family
         parent.stdin.write("\n")
         parent.stdin.flush()
-        _, alive = psutil.wait_procs(family, timeout=10)
+        _, alive = psutil.wait_procs(family, timeout=60)
         for process in alive:
             process.kill()
         os.close(writer)
@@ -498,6 +497,6 @@ def test_all_processes_of_a_trial_die_with_the_parent_of_its_trainer(
 
 def test_a_trainer_starts_with_no_parent_that_has_ended() -> None:
     with Trainer("--die-with-parent", "1", stderr=subprocess.PIPE) as orphan:
-        _, errors = orphan.process.communicate(timeout=60)
+        _, errors = orphan.process.communicate(timeout=300)
         assert orphan.process.returncode == 1
         assert "parent 1 is gone" in errors

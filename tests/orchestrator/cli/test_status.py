@@ -161,7 +161,7 @@ def driver(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 def test_the_driver_is_stopped(tmp_path: Path, driver: subprocess.Popen[str]) -> None:
     stop_local_sweep(tmp_path, "mine")
-    assert driver.wait(10) == 3
+    assert driver.wait(60) == 3
     with pytest.raises(Refusal, match="'mine' is not running in"):
         stop_local_sweep(tmp_path, "mine")
 

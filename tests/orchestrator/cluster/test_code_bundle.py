@@ -65,7 +65,7 @@ def test_a_trial_of_ones_own_runs_from_what_was_packed(here: Path, tmp_path: Pat
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
     )
     assert '"loss":0.125' in done.stdout.replace(" ", ""), done.stdout + done.stderr
 

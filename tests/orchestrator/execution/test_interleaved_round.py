@@ -81,7 +81,7 @@ def test_a_slowdown_is_found_in_the_ratio_of_step_times(trainers: TrainerPool) -
 def test_a_failing_trial_fails_alone(
     trainers: TrainerPool, name: str, reason: str, words: str
 ) -> None:
-    names, limits = ("none/one", "none/two", "none/three"), TrialLimits(60, 1.5)
+    names, limits = ("none/one", "none/two", "none/three"), TrialLimits(60, 3.0)
     failed, *others = run_round(trainers, name, *names, of="none/one", limits=limits)
     assert failed.failure is not None
     assert failed.failure.reason == reason

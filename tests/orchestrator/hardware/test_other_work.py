@@ -13,8 +13,9 @@ import pytest
 
 from orchestrator.cluster.other_work import StillBusy, describe_busy, wait_until_quiet
 from orchestrator.hardware import Look, OtherWork, other_work
+from tests.commands import wait_for
 
-BURN = "import time; end = time.monotonic() + 30\nwhile time.monotonic() < end: pass"
+BURN = "import time; end = time.monotonic() + 300\nwhile time.monotonic() < end: pass"
 QUIET = OtherWork(3.0, 0.0, {})
 
 
@@ -32,8 +33,9 @@ def burning(name: Path, *, own: bool) -> Iterator[None]:
     if own:
         process = subprocess.Popen(command)
     else:
-        process = subprocess.Popen(["sh", "-c", '"$@" & sleep 0.5', "sh", *command])
+        process = subprocess.Popen(["sh", "-c", '"$@" &', "sh", *command])
         process.wait()
+    wait_for(lambda: pid_file.exists() and pid_file.read_text())
     try:
         yield
     finally:

@@ -354,7 +354,6 @@ def test_binary_rows_are_not_written_to_a_terminal(
     assert "Add -o quickstart-1.html" in err
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     ("sql", "options", "message"),
     [

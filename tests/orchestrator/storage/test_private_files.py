@@ -61,7 +61,7 @@ def test_a_file_that_is_too_long_is_not_read(tmp_path: Path) -> None:
         read_private(tmp_path / "file", most_bytes=4)
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(120)
 def test_a_named_pipe_as_a_lock_has_no_holder(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / LOCK_FILE)
     assert holder(tmp_path) is None

@@ -73,7 +73,6 @@ def test_a_converted_model_is_compiled_as_its_implementation_asks(
     assert (converted["is_xla"], converted["is_eager"]) == (is_xla, is_eager)
 
 
-@pytest.mark.timeout(180)
 def test_a_converted_model_computes_the_same_and_can_be_saved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -71,15 +71,13 @@ def test_what_the_trainer_started_is_the_trainers() -> None:
         children = wait_for(psutil.Process(trainer.pid).children)
         gauge.look()
         assert gauge.family == {trainer.pid, *(child.pid for child in children)}
-        time.sleep(0.3)
-        reading = gauge.read()
+        reading = wait_for(lambda: (now := gauge.read()) and (now.trainer_s or 0.0) > 0.02 and now)
         for child in children:
             child.kill()
         trainer.wait()
         after = gauge.read()
     assert reading is not None
     assert after is not None
-    assert (reading.trainer_s or 0.0) > 0.02
     assert after.trainer_s is None  # it has ended: nobody knows
 
 
@@ -295,15 +293,15 @@ def test_a_gpu_that_is_lost_in_the_middle_has_a_reason_and_no_energy(show: Show,
 
 
 def test_a_driver_that_hangs_delays_no_trial(show: Show, pid: int) -> None:
-    show(SimulatedGpu(errors={"nvmlDeviceGetTemperature": Refusal(-3_000)}))
+    show(SimulatedGpu(errors={"nvmlDeviceGetTemperature": Refusal(-6_000)}))
     instruments = Instruments()
     in_use = instruments.gpus
     sampler = TelemetrySampler("gpu", pid, instruments)
     sampler.start()
-    time.sleep(0.3)
+    time.sleep(1.0)
     began_s = time.monotonic()
     recording = sampler.stop()
-    assert time.monotonic() - began_s < 2.0
+    assert time.monotonic() - began_s < 4.0
     assert instruments.gpus is not in_use
     assert recording.gpu_reason == "NVML did not answer within 0.5 s"
     assert summarise_telemetry(recording)[0] == {}

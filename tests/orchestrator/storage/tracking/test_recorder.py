@@ -13,6 +13,7 @@ from typing import Any
 
 import psutil
 import pytest
+from psutil import STATUS_ZOMBIE
 
 from orchestrator.core.trial import FinishedTrial
 from orchestrator.storage.lock import Owner
@@ -39,7 +40,8 @@ def recorded(home: Path) -> list[tuple[str, str]]:
 
 def process_of_recorder() -> psutil.Process:
     children = psutil.Process().children()
-    (process,) = [child for child in children if "orchestrator.storage.tracking" in child.cmdline()]
+    commands = {child: child.cmdline() for child in children if child.status() != STATUS_ZOMBIE}
+    (process,) = (child for child in commands if "orchestrator.storage.tracking" in commands[child])
     return process
 
 
@@ -67,16 +69,16 @@ def test_trials_are_recorded_in_another_process_and_a_killed_one_doubles_none(
         assert opened.find("quickstart") == (0, None, "")
         assert opened.open(build_opening()) == ([], [])
         first = process_of_recorder()
-        started_s = time.monotonic()
+        first.suspend()
         frozen = replace(TRIALS[0].trial, config=MappingProxyType(TRIALS[0].trial.config))
         saved = build_failed_trial(0, XLA, artifacts={"notes.txt": "long"})
         trials = [*TRIALS[1:], saved, replace(TRIALS[0], trial=frozen)]
         for trial in trials:
-            opened.queue_trial(trial)
-        assert time.monotonic() - started_s < 0.1
+            opened.queue_trial(trial)  # it waits for nobody
+        first.resume()
         wait_for(lambda: len(recorded(home)) >= 5)
         first.kill()
-        opened.drain(60)
+        opened.drain(300)
         assert opened.trouble is None
         had = {trial.key: trial for trial in trials}
         read = opened.read(had)
@@ -139,20 +141,20 @@ def test_a_store_that_never_answers_holds_up_no_longer_than_asked(
 ) -> None:
     def stuck(method: str, *_: Any) -> None:
         if method != "open":
-            woken.wait(60)
+            woken.wait()
 
     woken = threading.Event()
     pretend(monkeypatch, stuck)
-    began_s = time.monotonic()
-    with recorder(tmp_path) as opened:
-        opened.open(build_opening())
-        with pytest.raises(NotRecorded, match="no answer in 1 s"):
-            opened.read({}, timeout_s=1.0)
-        opened.queue_trial(TRIALS[0])
-        with pytest.raises(NotRecorded, match="longer than 1 s"):
-            opened.drain(1.0)
-    assert time.monotonic() - began_s < 6
-    woken.set()
+    try:
+        with recorder(tmp_path) as opened:  # which is left, too
+            opened.open(build_opening())
+            with pytest.raises(NotRecorded, match="no answer in 1 s"):
+                opened.read({}, timeout_s=1.0)
+            opened.queue_trial(TRIALS[0])
+            with pytest.raises(NotRecorded, match="longer than 1 s"):
+                opened.drain(1.0)
+    finally:
+        woken.set()
 
 
 def test_a_slow_store_is_waited_for_as_long_as_it_records(
@@ -166,11 +168,11 @@ def test_a_slow_store_is_waited_for_as_long_as_it_records(
     monkeypatch.setattr("orchestrator.storage.tracking.recorder._BATCH", 1)
     with recorder(tmp_path) as opened:
         opened.open(build_opening())
-        for trial in TRIALS[:6]:
+        for trial in TRIALS[:12]:
             opened.queue_trial(trial)
         with pytest.raises(NotRecorded):
             opened.drain(0.5)
-        opened.drain(0.5, patient=True)
+        opened.drain(2.0, patient=True)
 
 
 def test_two_drivers_on_a_store_that_is_not_there_yet(tmp_path: Path) -> None:
@@ -180,7 +182,7 @@ def test_two_drivers_on_a_store_that_is_not_there_yet(tmp_path: Path) -> None:
     def drive(owner: Owner) -> None:
         with recorder(tmp_path) as opened:
             opened.open(build_opening(owner=owner))
-            one_is_refused.wait(60)
+            one_is_refused.wait(300)
             opened.queue_trial(TRIALS[0])
             raise KeyError("the driver broke")
 

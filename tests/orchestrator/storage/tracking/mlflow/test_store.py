@@ -114,7 +114,7 @@ def test_a_store_that_cannot_be_used_is_reported_soon(
         Writer(uri.format(tmp_path), tmp_path).open(build_opening())
     assert reason in str(caught.value)
     assert "secret" not in str(caught.value)
-    assert time.monotonic() - started_s < 10
+    assert time.monotonic() - started_s < 100
 
 
 @pytest.mark.parametrize(
