@@ -143,7 +143,7 @@ def test_a_real_sweep_runs_and_resumes_with_a_foreign_sampler_and_pruner(
     """It breaks twice on the way: each time it stops with the reason, and goes on from there."""
     spec = joining.spec(
         "climbing",
-        {"epochs": 60, "epoch_s": 0.05},
+        {"epochs": 40, "epoch_s": 0.05},
         implementations=["python/a"],
         sampler={"name": "climbing:Climber", "step": STEP},
         pruner={"name": "climbing:Below", "limit": 0.1},
@@ -179,7 +179,7 @@ def test_a_real_sweep_runs_and_resumes_with_a_foreign_sampler_and_pruner(
     }
     statuses = {number: outcome["status"] for number, outcome in finished.items()}
     assert statuses == {n: "pruned" if n / 200 < 0.1 else "complete" for n in units}
-    assert all(len(finished[number]["epochs"]) < 60 for number in units[:2])
+    assert all(len(finished[number]["epochs"]) < 40 for number in units[:2])
     joining.expect_exactly_once("climbing", 5)
 
     changed = typed("run", spec, "--set", "search.sampler.step=9").expect(2)
