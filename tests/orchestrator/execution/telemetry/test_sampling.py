@@ -423,4 +423,4 @@ def test_a_meter_counts_what_runs_beside_the_trainers(pid: int) -> None:
     while time.process_time() < until_s:
         pass
     taken = meter.taken_s()
-    assert taken is not None and 0.25 < taken[0] <= taken[1]
+    assert taken is not None and 0.25 < taken[0] <= taken[1] + 0.01  # rounded, on a busy machine
