@@ -96,7 +96,7 @@ def test_two_sweeps_share_a_cluster_and_a_store(joining: Home) -> None:
     with joining.running("run", first) as holding:
         wait_for(joining.waiting.exists)
         with joining.running("run", second) as waiting:
-            wait_for(lambda: "may be in use by another sweep" in waiting.printed(2))
+            waiting.until("may be in use by another sweep")
             joining.gate.touch()
             holding.done().expect(0)
             waiting.done().expect(0)
