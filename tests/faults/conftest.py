@@ -4,6 +4,7 @@ import os
 import random
 import signal
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -36,6 +37,8 @@ __all__ = [
 SCALE = float(os.environ.get("RNNSWEEP_FAULT_SCALE", "1"))
 """How many times the usual number of faults: `make soak` sets it."""
 
+_KILLS = "SIGKILLs"
+
 Faults = Callable[[int, int], tuple[random.Random, int]]
 
 
@@ -53,6 +56,26 @@ def faults(request: pytest.FixtureRequest) -> Faults:
         return random.Random(seed), max(1, round((in_ci if IN_CI else here) * SCALE))
 
     return drawn
+
+
+@pytest.fixture
+def kills(record_property: Callable[[str, object], None]) -> dict[str, int]:
+    """Return the SIGKILLs of this test by what received them, for it to count; the run adds up."""
+    counted = dict[str, int]()
+    record_property(_KILLS, counted)  # read when the test has ended
+    return counted
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    total = Counter[str]()
+    for outcome in ("passed", "failed"):
+        for report in terminalreporter.getreports(outcome):
+            for name, value in report.user_properties:
+                if name == _KILLS:
+                    total.update(value)
+    if total:
+        kinds = ", ".join(f"{kind} {number}" for kind, number in sorted(total.items()))
+        terminalreporter.write_line(f"{total.total()} SIGKILLs: {kinds}")
 
 
 @pytest.fixture

@@ -17,15 +17,16 @@ import pytest
 from orchestrator.storage.tracking.mlflow.names import mlflow_tag
 from orchestrator.storage.tracking.records import LEASE, LEASE_TAG, RENEWAL_S
 from tests.commands import Command, wait_for
-from tests.faults.conftest import Faults
+from tests.faults.conftest import SCALE, Faults
 from tests.integration.sweeping import Home, Json, new_home
 from tests.workloads.shared_trainer import expect_package
 
 pytestmark = pytest.mark.full
 
 NAME = "survivor"
-VICTIMS = ("rnnsweep", "orchestrator.storage.tracking", "ray::")
-"""The driver, the recorder and an actor, by what is in their command."""
+NAMES = {"rnnsweep": "driver", "orchestrator.storage.tracking": "recorder", "ray::": "worker"}
+"""Victims by what is in their command."""
+VICTIMS = tuple(NAMES)
 MOMENTS: dict[str, tuple[Callable[[Home], bool], int]] = {
     "a journal without a session, while the recorder opens the sweep": (
         lambda home: home.count(NAME, "sweep_opened") > home.count(NAME, "session_started"),
@@ -37,8 +38,10 @@ MOMENTS: dict[str, tuple[Callable[[Home], bool], int]] = {
 }
 
 
-@pytest.mark.timeout(1800)
-def test_a_sweep_killed_at_any_moment_has_every_trial_once(joining: Home, faults: Faults) -> None:
+@pytest.mark.timeout(1800 * max(1.0, SCALE))
+def test_a_sweep_killed_at_any_moment_has_every_trial_once(
+    joining: Home, faults: Faults, kills: dict[str, int]
+) -> None:
     draw, rounds = faults(1, 1)
     spec = joining.spec(NAME, {"sleep_s": 0.3}, sampler="tpe", limits={"attempts": 20})
     for name, (moment, configs) in MOMENTS.items():
@@ -48,6 +51,7 @@ def test_a_sweep_killed_at_any_moment_has_every_trial_once(joining: Home, faults
             assert command.running, f"{name}: {command.done()}"
             time.sleep(draw.uniform(0, 0.05))
             command.send_signal(signal.SIGKILL)
+            count(kills, "driver")
             command.wait()
         joining.expect_nothing_running()
         assert joining.finished(NAME)[: len(before)] == before  # no finished trial is lost
@@ -63,8 +67,10 @@ def test_a_sweep_killed_at_any_moment_has_every_trial_once(joining: Home, faults
                 with contextlib.suppress(psutil.Error):
                     if any(victim in word for word in process.cmdline()[:4]):
                         process.kill()
+                        count(kills, NAMES[victim])
             time.sleep(draw.uniform(0, 1))
             command.send_signal(signal.SIGKILL)
+            count(kills, "driver")
             command.wait()
         joining.expect_nothing_running()
         assert joining.finished(NAME)[: len(before)] == before, victim
@@ -112,28 +118,29 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(1800 * max(1.0, SCALE))
 @pytest.mark.parametrize("kind", KINDS)
 def test_killed_trainers_and_workers_leave_every_trial_once(
-    joining: Home, faults: Faults, kind: str
+    joining: Home, faults: Faults, kills: dict[str, int], kind: str
 ) -> None:
     is_long = kind == "own models"  # each trial of them takes a framework's start and compilation
     if is_long:
         expect_package("torch")
-    draw, kills = faults(2, 2 if is_long else 4)
+    draw, most = faults(2, 2 if is_long else 4)
     limits = {"attempts": 100, "failures": None}
     configs, more = (3, 1) if is_long else (6, 2)
     spec = joining.spec(NAME, **{"configs": configs, **KINDS[kind], "limits": limits})
     killed, victim = list[str](), ""
-    while len(killed) < kills:
+    while len(killed) < most:
         words = ("run", spec, "--retry-failed", "--set", f"search.configs={configs}")
         with joining.running(*words) as command:
-            while command.running and len(killed) < kills:
+            while command.running and len(killed) < most:
                 time.sleep(draw.uniform(0.1, 2.0))
                 if found := victims(joining, command, victim := draw.choice(FAMILY)):
                     with contextlib.suppress(psutil.Error):
                         draw.choice(found).kill()
                         killed.append(victim)
+                        count(kills, victim)
             command.kill()
             command.wait()
         joining.expect_nothing_running()
@@ -149,6 +156,10 @@ def test_killed_trainers_and_workers_leave_every_trial_once(
     outcomes = {record["trial"]["key"]: record["outcome"] for record in joining.finished(NAME)}
     assert {outcome["status"] for outcome in outcomes.values()} == {"complete"}, killed
     wait_for(lambda: not trainers_at(str(joining.address)), describe=lambda: killed)
+
+
+def count(kills: dict[str, int], victim: str) -> None:
+    kills[victim] = kills.get(victim, 0) + 1
 
 
 FAMILY = ("driver", "recorder", "worker", "reaper", "trainer", "trainer", "trainer")
