@@ -31,7 +31,7 @@ from orchestrator.core.trial import (
     validated_json,
 )
 from orchestrator.storage import lock
-from orchestrator.storage.private_files import open_private
+from orchestrator.storage.private_files import open_private, read_anyones
 
 JOURNAL_FILE = "journal.jsonl"
 FORMAT = Format("a journal", 15)
@@ -317,7 +317,8 @@ class Journal(Draft, contextlib.AbstractContextManager["Journal"]):
         """
         new = self.path.with_name(f"{_RUNNING_NAME}.new")
         with contextlib.suppress(OSError):
-            new.write_bytes(_RUNNING.dump_json(list(running)))
+            with os.fdopen(open_private(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
+                file.write(_RUNNING.dump_json(list(running)))
             new.replace(self.path.with_name(_RUNNING_NAME))
 
     def close(self) -> None:
@@ -334,11 +335,12 @@ class Journal(Draft, contextlib.AbstractContextManager["Journal"]):
 def read(folder: Path) -> JournalState | None:
     """Return the state in `folder`'s journal without becoming its writer; None if there is none.
 
-    A last line that is still being written is left out. Raise `JournalError` as `Journal` does.
+    A last line that is still being written is left out. Raise `JournalError` as `Journal` does, and
+    `NotOurs` for what is no regular file: a named pipe would be waited for.
     """
     path = folder / JOURNAL_FILE
     try:
-        return replay(_parse(path, path.read_bytes())[0])
+        return replay(_parse(path, read_anyones(path))[0])
     except FileNotFoundError:
         return None
 
@@ -346,7 +348,7 @@ def read(folder: Path) -> JournalState | None:
 def read_running(folder: Path, since_s: float) -> list[tuple[float, str]]:
     """Return what the start that began at `since_s` runs, while its driver is alive."""
     try:
-        running = _RUNNING.validate_json((folder / _RUNNING_NAME).read_bytes())
+        running = _RUNNING.validate_json(read_anyones(folder / _RUNNING_NAME))
     except (OSError, ValidationError):
         return []
     return [entry for entry in running if entry[0] >= since_s]

@@ -25,19 +25,17 @@ def open_private(path: Path, flags: int) -> int:
     user's file and for what is no regular file; never wait, as opening a named pipe would. Raise
     `OSError` as `os.open` does.
     """
-    safe_flags = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    try:
-        descriptor = os.open(path, flags | safe_flags, 0o600)
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise NotOurs(path, "a symbolic link") from None
-        raise
-    facts = os.fstat(descriptor)
-    if stat.S_ISREG(facts.st_mode) and facts.st_uid == os.geteuid():
+    descriptor = _open_regular(path, flags)
+    if os.fstat(descriptor).st_uid == os.geteuid():
         return descriptor
     os.close(descriptor)
-    is_file = stat.S_ISREG(facts.st_mode)
-    raise NotOurs(path, "another user's file" if is_file else "no regular file")
+    raise NotOurs(path, "another user's file")
+
+
+def read_anyones(path: Path) -> bytes:
+    """Return the content of a regular file of any user; raise as `open_private` does."""
+    with os.fdopen(_open_regular(path, os.O_RDONLY), "rb") as file:
+        return file.read()
 
 
 def read_private(path: Path, most_bytes: int) -> bytes:
@@ -48,3 +46,17 @@ def read_private(path: Path, most_bytes: int) -> bytes:
     if len(content) > most_bytes:
         raise NotOurs(path, f"one of more than {most_bytes} bytes")
     return content
+
+
+def _open_regular(path: Path, flags: int) -> int:
+    safe_flags = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags | safe_flags, 0o600)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise NotOurs(path, "a symbolic link") from None
+        raise
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise NotOurs(path, "no regular file")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.storage.home import HomeUnusable, SweepFolder
-from orchestrator.storage.journal import JOURNAL_FILE, Journal
+from orchestrator.storage.journal import JOURNAL_FILE, Journal, read, read_running
 from orchestrator.storage.lock import LOCK_FILE, holder
 from orchestrator.storage.private_files import NotOurs, open_private, read_private
 from orchestrator.storage.tracking.errors import TrackingError
@@ -72,6 +72,22 @@ def test_links_in_a_sweeps_folder_are_not_followed(name: str, tmp_path: Path) ->
     make_link(tmp_path / name)
     with pytest.raises(NotOurs, match="symbolic link"):
         Journal(tmp_path)
+    assert (tmp_path / "victim").read_bytes() == b"precious"
+
+
+@pytest.mark.timeout(20)
+def test_named_pipes_in_the_place_of_what_is_shown_are_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / JOURNAL_FILE)
+    os.mkfifo(tmp_path / "running.json")
+    with pytest.raises(NotOurs, match="no regular file"):
+        read(tmp_path)
+    assert read_running(tmp_path, 0.0) == []
+
+
+def test_a_link_as_the_list_of_running_trials_is_not_followed(tmp_path: Path) -> None:
+    make_link(tmp_path / "running.json.new")
+    with Journal(tmp_path) as journal:
+        journal.show_running([(1.0, "block 0")])
     assert (tmp_path / "victim").read_bytes() == b"precious"
 
 
