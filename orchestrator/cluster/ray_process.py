@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from typing import Any
 
-from orchestrator.core.stop_signal import restored_process
+from orchestrator.core.stop_signal import reclaim_sigterm, restored_process
 
 _THREAD = "ray-connection"
 _START_S, _LOOK_S = 180.0, 0.1
@@ -87,6 +87,8 @@ class RayThread:
             if time.monotonic() > until_s:
                 raise TimeoutError(f"it has not answered within {_START_S:.0f} seconds")
             wait([answer], _LOOK_S)
+            reclaim_sigterm()
+        reclaim_sigterm()
         self._is_starting = False
         answer.result()
 

@@ -84,6 +84,17 @@ class StopSignal:
         self._on_first()
 
 
+def reclaim_sigterm() -> None:
+    """Set Python's handler of SIGTERM again, in the main thread: native code may have replaced it.
+
+    Ray's handler, where Ray starts in another thread, calls Python's, but also aborts the process
+    three seconds later.
+    """
+    handler = signal.getsignal(signal.SIGTERM)
+    if handler is not None:  # one that Python did not set
+        _handle_by(signal.SIGTERM, handler)
+
+
 def _handle_by(number: signal.Signals, handler: Any) -> None:
     if threading.current_thread() is threading.main_thread():
         signal.signal(number, handler)

@@ -164,12 +164,17 @@ def test_a_process_that_uses_ray_already_keeps_its_connection(use: Use) -> None:
 
 LOCAL_RAY = """
 import os
+import signal
 from pathlib import Path
 import ray
 from ray._raylet import AuthenticationMode, AuthenticationTokenLoader, get_authentication_mode
 from orchestrator.cluster import connection
 before = get_authentication_mode(), dict(os.environ)
+came = []
+signal.signal(signal.SIGTERM, lambda *_: came.append(1))
 with connection.connect(None):
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert came and signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)  # no abort in 3 s
     folder = Path(ray._private.worker._global_node.get_session_dir_path()).parents[1]
     assert folder.name.startswith("rnn-ray-") and folder.stat().st_mode & 0o777 == 0o700
     assert get_authentication_mode() == AuthenticationMode.TOKEN
