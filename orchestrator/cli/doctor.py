@@ -5,6 +5,7 @@
 import dataclasses
 import logging
 import os
+import shlex
 from pathlib import Path
 
 import click
@@ -69,5 +70,7 @@ def doctor(spec: Path | None, address: str | None, form: str | None) -> int:
 def _describe_missing(missing: list[str], spec: Path | None) -> str:
     if not missing:
         return "Ready"
-    hint = f". Arms that cannot run are left out: rnnsweep plan {spec}" if spec else ""
+    hint = ""
+    if spec and "workload" not in missing:
+        hint = f". Arms that cannot run are left out: rnnsweep plan {shlex.quote(str(spec))}"
     return f"Missing: {', '.join(missing)}{hint}"

@@ -28,6 +28,9 @@ MOST_LINES = 40
 
 _MOST_ROWS, _FEWEST_ROWS = 30, 3
 
+_LINES_OF_HIDDEN = 2
+"""The lines that say how many rows are hidden: to hide no more rows than that saves nothing."""
+
 _MOST_DOUBTS = 3
 """The doubts that a short report names before it leaves out answers; then ever fewer."""
 
@@ -96,7 +99,8 @@ def _short_text(summary: ReportSummary, width: int, *, colour: bool) -> str:
 def _shorter(summary: ReportSummary, *, rest: str | None = None) -> Iterator[Document]:
     """Yield the short report with ever fewer rows of arms, then sentences, then sections."""
     rows = min(len(summary.arms), _MOST_ROWS)
-    for most in range(rows, min(rows, _FEWEST_ROWS) - 1, -1):
+    fewest = _FEWEST_ROWS if rows > _FEWEST_ROWS + _LINES_OF_HIDDEN else rows
+    for most in range(rows, fewest - 1, -1):
         report = answer(summary, most, rest=rest)
         yield report
     first, *others, last = report.sections

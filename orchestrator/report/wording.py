@@ -201,14 +201,17 @@ def result_name(metric: str) -> str:
 
 def margin_text(result: ResultComparison) -> str:
     """Write the margin of a result: `0.005`, `1 % (0.0023)`, or with samples of validation."""
-    if result.share is not None:
-        return f"{share(result.share)} ({number(result.margin)})"
-    return margin_of_samples(result.margin, result.validation_samples)
+    return margin_with_origin(result.margin, result.share, result.validation_samples)
 
 
-def margin_of_samples(margin: float, samples: int | None) -> str:
-    """Write the margin of an accuracy: `0.005 (1.8 of 359 validation samples)`."""
+def margin_with_origin(margin: float, given_share: float | None, samples: int | None) -> str:
+    """Write a margin with the share that it was given as, or with the samples that it is of.
+
+    `1 % (0.0023)`, `0.005 (1.8 of 359 validation samples)`, or `0.005` without either.
+    """
     text = number(float(f"{margin:.2g}"))
+    if given_share is not None:
+        return f"{share(given_share)} ({text})"
     if samples is None:
         return text
     return f"{text} ({number(float(f'{margin * samples:.2g}'))} of {samples:,} validation samples)"

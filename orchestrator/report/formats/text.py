@@ -93,19 +93,31 @@ def _bullets(bullets: Iterable[Bullet]) -> RichTable:
 
 
 def _divided(table: Table, width: int) -> list[Table]:
-    """Divide a table into parts that fit without folding heads and numbers, all with its keys."""
+    """Divide a table into parts that fit without folding heads and numbers, all with its keys.
+
+    Names fold where a table needs fewer parts for it, but not where it needs as many without.
+    """
+    columns = range(len(table.headers))
+    folded = [_whole_width(table, i) for i in columns]
+    whole = [max(wide, min(_width(table, i), _KEY_WIDTH)) for i, wide in enumerate(folded)]
+    fewest, others = (_parts(table, widths, width) for widths in (folded, whole))
+    return [_columns(table, part) for part in (others if len(others) == len(fewest) else fewest)]
+
+
+def _parts(table: Table, widths: list[int], width: int) -> list[list[int]]:
+    """Return the columns of each part of a table that is divided, where they have these widths."""
     keys = [*range(table.keys)]
-    room = width - sum(_least_width(table, i) + _GAP for i in keys) - 1  # as `_widths` counts
+    room = width - sum(widths[i] + _GAP for i in keys) - 1  # as `_widths` counts
     parts: list[list[int]] = [[]]
     remaining = room
     for i in range(table.keys, len(table.headers)):
-        wide = _whole_width(table, i) + _GAP
+        wide = widths[i] + _GAP
         if parts[-1] and wide > remaining:
             parts.append([])
             remaining = room
         parts[-1].append(i)
         remaining -= wide
-    return [_columns(table, [*keys, *part]) for part in parts]
+    return [[*keys, *part] for part in parts]
 
 
 def _columns(table: Table, chosen: list[int]) -> Table:

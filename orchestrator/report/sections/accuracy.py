@@ -15,8 +15,8 @@ from orchestrator.report.wording import (
     ArmNames,
     compared_results,
     gain,
-    margin_of_samples,
     margin_text,
+    margin_with_origin,
     result_name,
 )
 
@@ -84,10 +84,11 @@ def _explanation(results: list[ResultComparison]) -> Iterator[str]:
             )
         elif result.widened == "noise" and result.validation_samples:
             usual = USUAL_ACCURACY_MARGIN.value
+            of_samples = margin_with_origin(usual, None, result.validation_samples)
             yield (
-                f"The usual margin, {margin_of_samples(usual, result.validation_samples)}, is finer"
-                f" than what they can tell, so the margin of {result.metric} is the standard error "
-                "of an accuracy on so many samples; margins in the spec sets another one."
+                f"The usual margin, {of_samples}, is finer than what they can tell, so the margin "
+                f"of {result.metric} is the standard error of an accuracy on so many samples; "
+                "margins in the spec sets another one."
             )
         elif result.share is not None:
             yield (

@@ -14,7 +14,7 @@ from orchestrator.report.sections.progress import progress_sentence
 from orchestrator.report.sections.speed import baseline_name
 from orchestrator.report.sections.targets import targets_section
 from orchestrator.report.usage import usage_lines
-from orchestrator.report.wording import arm_names
+from orchestrator.report.wording import arm_names, config_phrase
 
 _MOST_HEADLINES = 4
 
@@ -61,7 +61,9 @@ def usage_sections(summary: ReportSummary, head: Headline) -> list[Section]:
     if head.kind != Kind.FASTEST or head.leader is None:
         return []
     lines = usage_lines(head.leader, summary.trials)
-    title = f"To use {head.leader.implementation}"
+    title = f"To use {head.leader.short_name}"
+    if head.leader.variant and head.leader.variant.settings:
+        title += f", with {config_phrase(head.leader.variant.settings)}"
     return [Section(title, paragraphs=lines, key=USAGE)] if lines else []
 
 

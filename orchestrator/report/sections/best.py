@@ -12,7 +12,7 @@ from orchestrator.report.wording import (
     config_phrase,
     energy_kinds,
     is_or_are,
-    margin_of_samples,
+    margin_with_origin,
     result_name,
 )
 
@@ -38,7 +38,8 @@ def _chosen(choice: Choice, name: ArmNames) -> Iterator[str]:
         equal = f" {counted(choice.arms_as_good, 'arm')} have this {result_name(choice.result)};"
         equal += " this one trains fastest."
     yield f"Best {choice.result}: {best}, the best of {tried}.{equal}{_noise(choice)}"
-    margin, knee = margin_of_samples(choice.margin.value, choice.samples), choice.knee
+    given, knee = choice.margin, choice.knee
+    margin = margin_with_origin(given.value, given.share, choice.samples)
     if choice.fastest == choice.best:
         yield f"No config within {margin} of that trains faster."
     else:

@@ -1,5 +1,6 @@
 """The section on configs: the sizes that were tried, with the time on each arm."""
 
+import shlex
 from functools import partial
 from statistics import fmean
 
@@ -31,5 +32,5 @@ def configs_section(summary: ReportSummary, name: ArmNames) -> Section | None:
     columns += [Column(name(arm), partial(mean, arm)) for arm in rows]
     table = make_table(columns, sorted(sizes)[:_LISTED])
     more = len(sizes) - _LISTED
-    notes = (f"{more} more: rnnsweep query {summary.sweep.label}",) if more > 0 else ()
+    notes = (f"{more} more: rnnsweep query {shlex.quote(summary.sweep.label)}",) if more > 0 else ()
     return Section("Configs tried", tables=(table,), paragraphs=notes)

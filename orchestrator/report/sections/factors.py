@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from orchestrator.analysis.comparisons.factors import Contrast, FactorAnswer, Interaction
+from orchestrator.analysis.comparisons.factors import Contrast, EffectAt, FactorAnswer, Interaction
 from orchestrator.analysis.statistics.estimates import Estimate
 from orchestrator.analysis.statistics.formatting import (
     ABSENT,
@@ -26,7 +26,7 @@ from orchestrator.report.wording import (
     ArmNames,
     arm_names,
     grouped,
-    margin_of_samples,
+    margin_with_origin,
     result_name,
 )
 
@@ -47,6 +47,9 @@ def _noun(factor: FactorName) -> str:
 
 _MOST_DEPENDENCES = 2
 """The most other factors of which a sentence says whether the effect depends on them."""
+
+_MOST_PLACES = 4
+"""For how many values of another factor a sentence has the effect; of more, the least and most."""
 
 _EXPLANATION = (
     "The effect of a factor is averaged within each config over the combinations of the other "
@@ -155,7 +158,7 @@ def factor_bullets(summary: ReportSummary, *, is_brief: bool = False) -> Iterato
 def _bullet(
     summary: ReportSummary, answers: Sequence[FactorAnswer], name: ArmNames, *, is_brief: bool
 ) -> Bullet:
-    texts = [_FactorText(answer, _compared(summary, answer), name) for answer in answers]
+    texts = [_FactorText(summary, answer, name) for answer in answers]
     timed = next((text for text in texts if text.answer.is_ratio), None)
     results = [text for text in texts if not text.answer.is_ratio]
     # What is decided comes first: a better result before times that are the same or open.
@@ -179,6 +182,15 @@ def _bullet(
     return Bullet(kind, f"{factor[:1].upper()}{factor[1:]}: {' '.join(sentences)}")
 
 
+def _is_plural(summary: ReportSummary, answer: FactorAnswer) -> bool:
+    """Return whether the best value is several things: `2 threads`, but not `1 thread`."""
+    if answer.factor not in ("threads", "CPUs"):
+        return False
+    (factor,) = (factor for factor in FACTORS if factor.name == answer.factor)
+    counts = {factor.text(row.arm): factor.key(row.arm) for row in summary.arms}
+    return counts.get(answer.best) != 1
+
+
 def _compared(summary: ReportSummary, answer: FactorAnswer) -> Contrast:
     """Return the contrast of a sentence: with the baseline's value, or else with the next one."""
     if answer.others[0].standing != "worse" or summary.baseline is None:
@@ -192,8 +204,11 @@ def _compared(summary: ReportSummary, answer: FactorAnswer) -> Contrast:
 class _FactorText:
     """The sentence on one factor by one metric."""
 
-    def __init__(self, answer: FactorAnswer, contrast: Contrast, name: ArmNames) -> None:
-        self.answer, self.contrast, self.name = answer, contrast, name
+    def __init__(self, summary: ReportSummary, answer: FactorAnswer, name: ArmNames) -> None:
+        self.answer, self.contrast, self.name = answer, _compared(summary, answer), name
+        self.is_plural = _is_plural(summary, answer)
+        results = (r for c in summary.comparisons for r in c.results if r.metric == answer.metric)
+        self.result = next(results, None)
 
     @property
     def best(self) -> str:
@@ -219,10 +234,10 @@ class _FactorText:
     def _time(self, *, is_brief: bool = False) -> str:
         answer, contrast = self.answer, self.contrast
         if contrast.effect is None:
-            return f"{self.best} leads so far"
+            return f"{self.best} {'lead' if self.is_plural else 'leads'} so far"
         figure = f"{ratio_value(contrast.effect)} as fast as {self.other}"
         interval = f"95 % CI {ratio_interval(contrast.effect)}"
-        is_or_are = self._verb(self.best)
+        is_or_are = "are" if self.is_plural else "is"
         if contrast.standing == "worse":
             open_values = [c for c in answer.others if c.standing != "worse"]
             busy = ", measured on a busy machine (provisional)" if answer.provisional else ""
@@ -242,10 +257,6 @@ class _FactorText:
             f"it is not clear whether {self.best} or {self.other} is faster: {figure} ({interval})"
         )
 
-    def _verb(self, value: str) -> str:
-        is_plural = self.answer.factor in ("threads", "CPUs") and not value.startswith("1 ")
-        return "are" if is_plural else "is"
-
     def _few(self) -> str:
         return "" if self.contrast.is_judged else f", over {counted(self.answer.blocks, 'config')}"
 
@@ -254,23 +265,28 @@ class _FactorText:
         if contrast.effect is None:
             return f"The {noun} was measured in one config"
         interval = f"95 % CI {difference_interval(contrast.effect)}"
+        is_or_are, has = ("are", "have") if self.is_plural else ("is", "has")
         if contrast.standing == "worse":
             is_same_pair = faster is not None and (faster.best, faster.other) == (
                 self.best,
                 self.other,
             )
-            subject = "It" if is_same_pair and self._verb(self.best) == "is" else self.best
-            verb = "is more accurate" if noun == "accuracy" else f"has the better {noun}"
-            if subject != "It" and self._verb(self.best) == "are":
-                verb = "are more accurate" if noun == "accuracy" else f"have the better {noun}"
+            subject = "It" if is_same_pair and not self.is_plural else self.best
+            verb = (
+                f"{is_or_are} more accurate" if noun == "accuracy" else f"{has} the better {noun}"
+            )
             over = "" if is_same_pair else f" than {self.other}"
             return f"{subject} {verb}{over}: {difference_value(contrast.effect)} ({interval})"
         if contrast.standing == "same":
-            within = margin_of_samples(self.answer.margin, None)
-            return f"The {noun} is the same within {within} ({interval})"
+            return f"The {noun} is the same within {self._margin()} ({interval})"
         if not contrast.is_judged:
-            return f"{self.best} has the better {noun} so far ({interval})"
+            return f"{self.best} {has} the better {noun} so far ({interval})"
         return f"Whether the {noun} is the same is not clear ({interval})"
+
+    def _margin(self) -> str:
+        share_of = self.result.share if self.result else None
+        samples = self.result.validation_samples if self.result else None
+        return margin_with_origin(self.answer.margin, share_of, samples)
 
     def _dependences(self, *, is_main: bool) -> str:
         """Write on which other factors the effect depends, with its figures there.
@@ -287,16 +303,19 @@ class _FactorText:
         return f"; {'; '.join(texts)}"
 
     def _dependence(self, interaction: Interaction) -> str:
-        places = [_place(interaction.factor, at.value, self.name) for at in interaction.effects]
-        figures = ", ".join(
-            f"{self._figure(at.effect)} {place}"
-            for at, place in zip(interaction.effects, places, strict=True)
-        )
         if interaction.verdict == "alike":
-            return f"the same {joined(places)}"
+            places = (_place(interaction.factor, at.value, self.name) for at in interaction.effects)
+            return f"the same {joined([*places])}"
+        shown = _least_and_most(interaction.effects)
+        figures = [
+            f"{self._figure(at.effect)} {_place(interaction.factor, at.value, self.name)}"
+            for at in shown
+        ]
+        is_whole = len(shown) == len(interaction.effects)
+        text = ", ".join(figures) if is_whole else f"from {' to '.join(figures)}"
         if interaction.verdict == "depends":
-            return f"this depends on the {_noun(interaction.factor)}: {figures}"
-        return f"whether this depends on the {_noun(interaction.factor)} is not clear: {figures}"
+            return f"this depends on the {_noun(interaction.factor)}: {text}"
+        return f"whether this depends on the {_noun(interaction.factor)} is not clear: {text}"
 
     def _figure(self, effect: Estimate | None) -> str:
         if effect is None:
@@ -305,3 +324,12 @@ class _FactorText:
             return difference_value(effect)
         shown = natural(effect)
         return ratio_value(shown) if shown is effect else f"{ratio_value(shown)} {WORDS['slower']}"
+
+
+def _least_and_most(effects: Sequence[EffectAt]) -> Sequence[EffectAt]:
+    """Return the least and the greatest effect of many; few are returned as they are."""
+    known = [(at.effect.value, at) for at in effects if at.effect]
+    if len(known) <= _MOST_PLACES:
+        return effects
+    (_, least), *_, (_, most) = sorted(known, key=lambda effect_at: effect_at[0])
+    return (least, most)

@@ -23,13 +23,12 @@ from orchestrator.report.sections.headlines import Headline, headlines
 from orchestrator.report.sections.progress import progress_sentence
 from orchestrator.report.sections.speed import over
 from orchestrator.report.sections.whole_training import whole_training_bullets
-from orchestrator.report.verdicts import speed_ratio, verdict_label
+from orchestrator.report.verdicts import RESULT_WORDS, speed_ratio, verdict_label
 from orchestrator.report.wording import (
     ArmNames,
     arm_names,
     compared_results,
     deciding_interval,
-    gain,
     result_name,
 )
 
@@ -159,9 +158,12 @@ def _ratios_to_leaders(summary: ReportSummary) -> dict[Arm, tuple[Arm, float]]:
 
 
 def _gained(comparison: Comparison, metric: str) -> str | None:
-    """Write `-0.0014 ± 0.0035`."""
-    shown = gain(comparison, metric)
-    if shown is None:
+    """Write `-0.0014 ± 0.0035`, or `+0.0205 ± 0.0012 better` where that is decided."""
+    result = next((result for result in comparison.results if result.metric == metric), None)
+    if result is None:
         return None
-    value, half = difference_value(shown), (shown.high - shown.low) / 2
-    return f"{value} ± {half:.2g}" if _ROUNDING < half < math.inf else value
+    shown, verdict = result.shown, result.verdict
+    text, half = difference_value(shown), (shown.high - shown.low) / 2
+    if _ROUNDING < half < math.inf:
+        text += f" ± {half:.2g}"
+    return f"{text} {RESULT_WORDS[verdict]}" if verdict in ("better", "worse") else text

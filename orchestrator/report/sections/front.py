@@ -1,5 +1,6 @@
 """The section on the objectives of the sweep: the Pareto-best configs, or the best one."""
 
+import shlex
 from collections.abc import Iterator
 from functools import partial
 
@@ -47,7 +48,7 @@ def _objective(metric: str, point: ParetoPoint) -> float:
 
 def _notes(summary: ReportSummary, name: ArmNames) -> Iterator[str]:
     """Write which configs are not comparable, excluded, or not printed."""
-    best, kinds, label = summary.front, energy_kinds(summary), summary.sweep.label
+    best, kinds, label = summary.front, energy_kinds(summary), shlex.quote(summary.sweep.label)
     if len(kinds) > 1:
         scoped = joined([metric for metric in best.objectives if metric in WITH_ENERGY_SCOPE])
         yield (

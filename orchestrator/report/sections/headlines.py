@@ -31,6 +31,7 @@ from orchestrator.report.wording import (
     deciding_interval,
     grouped,
     is_or_are,
+    margin_with_origin,
     result_name,
 )
 from workloads.metrics import find_metric
@@ -419,7 +420,8 @@ class _HeadlineText:
         for result, gained in self.lead.results:
             name = result_name(result.metric)
             if result.verdict == "equal":
-                text += f", at the same {name} within {number(float(f'{result.margin:.2g}'))}"
+                within = margin_with_origin(result.margin, result.share, None)
+                text += f", at the same {name} within {within}"
             elif result.verdict in ("better", "worse"):
                 is_better = (gained.value > 0) == (result.direction == "maximize")
                 but = "and" if ", but" in text else "but"

@@ -8,9 +8,10 @@ import pytest
 from orchestrator.analysis.summary import ReportSummary, summarise
 from orchestrator.core.arms import Arm, Variant
 from orchestrator.core.criteria import PublishedRow, ReportCriteria
-from orchestrator.core.records import SweepRecord
+from orchestrator.core.records import Direction, SweepRecord
 from orchestrator.core.trial import DatasetRecord, EpochRecord, FinishedTrial
 from orchestrator.report.document import PARTS, Kind, Section
+from orchestrator.report.sections.answer import usage_sections
 from orchestrator.report.sections.document import document
 from orchestrator.report.sections.doubts import doubts
 from orchestrator.report.sections.fastest import arms_table
@@ -19,6 +20,7 @@ from orchestrator.report.sections.whole_training import whole_training_bullets
 from tests.building.arms import CPU, GPU, PORTABLE, UNROLL, XLA
 from tests.building.records import build_paired_record, build_record
 from tests.building.trials import build_timed_trials, build_trial, change_trial
+from tests.orchestrator.report import golden
 
 ON_GPU = Arm("tensorflow/portable", GPU)
 
@@ -377,3 +379,34 @@ def test_configs_that_the_validation_set_cannot_tell_apart_are_counted() -> None
     assert (choice.configs, choice.arms, choice.arms_as_good) == (3, 2, 2)
     assert (choice.within_noise, choice.samples) == (1, 359)
     assert choice.lowest_within_noise == pytest.approx(303 / 359)
+
+
+@pytest.mark.parametrize(
+    ("metric", "values", "verdict"),
+    [
+        ("f1", (0.5, 0.9), "better"),
+        ("f1", (0.9, 0.5), "worse"),
+        ("val_loss", (0.5, 0.9), "worse"),
+        ("f1", (0.9, 0.9), None),
+    ],
+)
+def test_the_table_says_which_results_are_better_by_their_direction(
+    metric: str, values: tuple[float, float], verdict: str | None
+) -> None:
+    trials = [
+        build_trial(block, arm, metrics={"train_s": 1.0, metric: value + 0.001 * (block % 3)})
+        for block in range(8)
+        for arm, value in zip((PORTABLE, XLA), values, strict=True)
+    ]
+    direction: Direction = "maximize" if metric == "f1" else "minimize"
+    table = arms_table(summarise(build_record(trials, objectives={metric: direction})))
+    (cell,) = (
+        row[table.headers.index(f"Δ {metric}")] for row in table.rows if row[0] == XLA.short_name
+    )
+    assert [word for word in ("better", "worse") if word in cell] == ([verdict] if verdict else [])
+
+
+def test_what_puts_an_arm_to_use_has_the_settings_of_its_variant() -> None:
+    summary = summarise(golden.variants())
+    (usage,) = usage_sections(summary, headlines(summary)[0])
+    assert "gru: torch/fused" in usage.title and "cell gru" in usage.title
