@@ -5,6 +5,7 @@ import socket
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TypeAlias
 
 import psutil
@@ -39,18 +40,24 @@ class CpusTaken(OSError):
 class CpuClaims:
     """CPUs of a node reserved for one trainer, where several trainers work there at once.
 
-    A claim is an abstract Unix socket of the name `prefix` and the CPU's number; the kernel
-    releases it when the process that binds it ends. `patience_s` is how long to wait for that.
+    A claim is two abstract Unix sockets, of `prefix` and the CPU's number: one for the machine and
+    one for this Ray `cluster`. The kernel releases them when the process that binds them ends;
+    `patience_s` is how long to wait for that. Ray gives no CPU of a cluster away twice, but another
+    sweep on the machine may have a cluster of its own. Where that holds too many CPUs, they are
+    shared with it, which is a disturbance as any other work is.
     """
 
     prefix: str = "rnnsweep-cpu"
     patience_s: float = 10.0
-    _claimed: dict[int, socket.socket] = field(default_factory=dict)
+    cluster: int = field(default_factory=os.getppid)  # the raylet starts all workers of a node
+    _claimed: dict[int, list[socket.socket]] = field(default_factory=dict)
+    _shares: bool = False
 
     def claim(self, number: int) -> tuple[int, ...]:
-        """Claim so many CPUs that no other process has, or keep those that are claimed already.
+        """Claim so many CPUs that no other trainer has, or keep those that are claimed already.
 
-        Raise `CpusTaken` if too few are free within `patience_s`.
+        They are shared with another cluster if it holds too many for longer than `patience_s`.
+        Raise `CpusTaken` if trainers of this one do.
         """
         # Neighbouring numbers from a multiple of `number` are preferred: trainers of one size never
         # split each other's neighbourhoods.
@@ -60,11 +67,14 @@ class CpuClaims:
         usable = sorted(os.sched_getaffinity(0))
         until_s = time.monotonic() + self.patience_s
         while len(usable) >= number:
+            is_over = time.monotonic() >= until_s
             starts = range(0, len(usable) - number + 1, number)
-            for wanted in (*(usable[start : start + number] for start in starts), usable):
-                if self._bind(wanted, number):
+            groups = [*(usable[start : start + number] for start in starts), usable]
+            for shares in (False, True) if self._shares or is_over else (False,):
+                if any(self._bind(wanted, number, shares=shares) for wanted in groups):
+                    self._shares = shares
                     return tuple(sorted(self._claimed))
-            if time.monotonic() >= until_s:
+            if is_over:
                 break
             time.sleep(0.1)
         raise CpusTaken(
@@ -74,24 +84,38 @@ class CpuClaims:
 
     def release(self) -> None:
         """Give all of them back."""
-        for claim in self._claimed.values():
+        for claim in chain.from_iterable(self._claimed.values()):
             claim.close()
         self._claimed.clear()
 
-    def _bind(self, wanted: Sequence[int], number: int) -> bool:
+    def _bind(self, wanted: Sequence[int], number: int, *, shares: bool) -> bool:
         """Claim `number` of the wanted CPUs; return False, with no claim, if fewer are free."""
         for cpu in wanted:
-            claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-            try:
-                claim.bind(f"\0{self.prefix}-{cpu}")
-            except OSError:
-                claim.close()
+            names = [
+                f"{self.prefix}-{cpu}-{self.cluster}",
+                *([] if shares else [f"{self.prefix}-{cpu}"]),
+            ]
+            claims = [claim for name in names if (claim := _bound(name))]
+            if len(claims) < len(names):
+                for claim in claims:
+                    claim.close()
                 continue
-            self._claimed[cpu] = claim
+            self._claimed[cpu] = claims
             if len(self._claimed) == number:
                 return True
         self.release()
         return False
+
+
+def _bound(name: str) -> socket.socket | None:
+    """Return an abstract socket of that name; None if another process has it."""
+    claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        claim.bind(f"\0{name}")
+    except OSError:
+        claim.close()
+        return None
+    return claim
 
 
 def key_of(job: Job) -> TrainerKey:

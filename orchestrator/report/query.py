@@ -334,7 +334,7 @@ def _unknown_column(name: str, columns: Sequence[str]) -> str:
     close = [lower[column] for column in difflib.get_close_matches(name.lower(), lower, n=3)]
     close += [column for column in columns if column.startswith(f"{name}.")]
     near = dict.fromkeys(c if c.isidentifier() else _quoted(c) for c in close)
-    hint = f"; did you mean {' or '.join(near)}?" if near else ". A text is in single quotes"
+    hint = f"; did you mean {' or '.join(near)}?" if near else ". A text is in single quotes."
     return f"no column {visible(name)!r}{hint} `rnnsweep query SWEEP --list` lists all columns"
 
 

@@ -53,6 +53,7 @@ def doubts(summary: ReportSummary) -> tuple[Bullet, ...]:
         *_failures(summary),
         *mathematics_doubts(summary),
         *([Bullet(Kind.PROVISIONAL, provisional)] if provisional else _busy_anyway(summary)),
+        *_unobserved(summary),
         *_not_interleaved(summary),
         *_few_blocks(summary, is_busy=bool(provisional)),
         *random_data_doubts(summary),
@@ -196,6 +197,22 @@ def _busy_anyway(summary: ReportSummary) -> Iterator[Bullet]:
             f"The machine was busy during {validity.disturbed_rounds} of {rounds} "
             f"({disturbance_text(few[0].disturbance)}), so times are provisional at best. "
             "Accuracies are not affected.",
+        )
+
+
+def _unobserved(summary: ReportSummary) -> Iterator[Bullet]:
+    """Write that most trials were too short to tell whether the machine was as busy as it seems."""
+    complete = [trial for trial in summary.trials if trial.status == "complete"]
+    observed = [trial for trial in complete if "others_cpu_pct" in trial.metrics]
+    busy = [trial.disturbance for trial in observed if trial.disturbance]
+    unknown = len(complete) - len(observed)
+    if 2 * unknown > len(complete) and 2 * len(busy) > len(observed):
+        yield Bullet(
+            Kind.PROVISIONAL,
+            f"{unknown} of {counted(len(complete), 'trial')} were too short to observe other work,"
+            " and count as undisturbed, but the machine was busy during the others"
+            f" ({disturbance_text(typical_disturbance(busy))}). Times of longer trainings are"
+            " surer. Accuracies are not affected.",
         )
 
 

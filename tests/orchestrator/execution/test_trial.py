@@ -171,7 +171,8 @@ def test_each_claimant_has_cpus_of_its_own(
 def test_a_killed_claimants_cpus_are_free_again(claims: list[CpuClaims]) -> None:
     code = (
         "import os, sys; from orchestrator.execution.trainer_pool import CpuClaims;"
-        f"claims = CpuClaims({claims[0].prefix!r}); claims.claim(len(os.sched_getaffinity(0)));"
+        f"claims = CpuClaims({claims[0].prefix!r}, cluster={claims[0].cluster});"
+        "claims.claim(len(os.sched_getaffinity(0)));"
         "print('held', flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(
@@ -184,6 +185,22 @@ def test_a_killed_claimants_cpus_are_free_again(claims: list[CpuClaims]) -> None
         holder.kill()
         holder.wait()
     assert len(claims[0].claim(1)) == 1
+
+
+def test_cpus_that_another_cluster_holds_are_shared_if_there_are_no_others(
+    claims: list[CpuClaims], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2})
+    elsewhere, mine, mine_too, *_ = claims
+    elsewhere.cluster = -1
+    assert elsewhere.claim(2) == (0, 1)
+    assert mine.claim(1) == (2,), "a free one is preferred"
+    assert mine_too.claim(2) == (0, 1)
+    with pytest.raises(CpusTaken):
+        claims[3].claim(1)
+    elsewhere.release()
+    mine_too.release()
+    assert mine_too.claim(2) == elsewhere.claim(2) == (0, 1)
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")

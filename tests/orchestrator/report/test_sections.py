@@ -410,3 +410,19 @@ def test_what_puts_an_arm_to_use_has_the_settings_of_its_variant() -> None:
     summary = summarise(golden.variants())
     (usage,) = usage_sections(summary, headlines(summary)[0])
     assert "gru: torch/fused" in usage.title and "cell gru" in usage.title
+
+
+@pytest.mark.parametrize(("load_pct", "observed", "is_told"), [(80, 1, 1), (5, 1, 0), (80, 9, 0)])
+def test_trials_too_short_to_observe_are_told_where_the_others_were_disturbed(
+    load_pct: float, observed: int, is_told: int
+) -> None:
+    trials = [build_trial(block, arm) for block in range(6) for arm in (PORTABLE, XLA)]
+    load = {"others_cpu_pct": load_pct}
+    disturbance = {"other_processes": load_pct} if load_pct > 15 else {}
+    trials[:observed] = [
+        change_trial(trial, metrics={**trial.metrics, **load}, disturbance=disturbance)
+        for trial in trials[:observed]
+    ]
+    told = [b for b in doubts(summarise(build_record(trials))) if "too short" in b.text]
+    assert len(told) == is_told
+    assert all(f"{12 - observed} of 12 trials" in bullet.text for bullet in told)
