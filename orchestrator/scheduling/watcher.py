@@ -302,14 +302,20 @@ class Watcher:
                 continue
             over = f"over {counted(ranked.blocks, 'block')}"
             is_decided = bool(ranked.worse) and not ranked.as_good
-            other = ranked.worse[0] if is_decided else ranked.behind[0]
-            gaps = [abs(arm.difference.value) for arm in ranked.behind if arm.difference]
-            if max(gaps, default=0.0) > ranked.margin:
-                verb = "has the best" if is_decided else "leads in"
-                leader, compared = self._arm_name(ranked.leader), self._arm_name(other.arm)
+            compared = [arm for arm in ranked.behind if arm.difference]
+            apart = [
+                b for b in compared if b.difference and abs(b.difference.value) > ranked.margin
+            ]
+            if apart:
+                other = ranked.worse[0] if is_decided else apart[0]
+                leaders, verb = self._arm_name(ranked.leader), "leads in"
+                if is_decided:
+                    verb = "has the best"
+                elif close := len(compared) - len(apart):
+                    leaders, verb = f"{leaders} and {counted(close, 'other arm')}", "lead in"
                 yield (
-                    f"{leader} {verb} {ranked.metric}: {difference(other.difference)} "
-                    f"compared with {compared} {over}"
+                    f"{leaders} {verb} {ranked.metric}: {difference(other.difference)} "
+                    f"compared with {self._arm_name(other.arm)} {over}"
                 )
             elif say_equal:
                 within = number(float(f"{ranked.margin:.2g}"))

@@ -1,5 +1,6 @@
 """The section on factors: which value of each wins, by how much, and what that depends on."""
 
+import math
 from collections.abc import Iterator, Sequence
 from functools import partial
 
@@ -252,7 +253,8 @@ class _FactorText:
             clause = "not decided (busy machine)" if is_brief else clause
             return f"{self.best} measured {figure} ({interval}), {clause}"
         if not contrast.is_judged:
-            return f"{self.best} {is_or_are} {figure} so far ({interval})"
+            shown = "" if contrast.effect.high == math.inf else f" ({interval})"
+            return f"{self.best} {is_or_are} {figure} so far{shown}"
         return (
             f"it is not clear whether {self.best} or {self.other} is faster: {figure} ({interval})"
         )
@@ -280,7 +282,11 @@ class _FactorText:
         if contrast.standing == "same":
             return f"The {noun} is the same within {self._margin()} ({interval})"
         if not contrast.is_judged:
-            return f"{self.best} {has} the better {noun} so far ({interval})"
+            if abs(contrast.effect.value) <= self.answer.margin:
+                return f"The {noun} differs by no more than {self._margin()} so far"
+            shown = "" if contrast.effect.high == math.inf else f" ({interval})"
+            gained = difference_value(contrast.effect)
+            return f"{self.best} {has} the better {noun} so far: {gained}{shown}"
         return f"Whether the {noun} is the same is not clear ({interval})"
 
     def _margin(self) -> str:

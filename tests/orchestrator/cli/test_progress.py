@@ -109,6 +109,17 @@ def test_the_margins_of_the_spec_decide_who_leads() -> None:
     assert ["kernel1" in lead for lead in leads] == [True, False]
 
 
+def test_arms_that_are_as_good_lead_together() -> None:
+    plan = build_plan(classify([build_node("a")]), implementations=3, blocks=2)
+    view = make_view(console(), plan)
+    view.objectives = {"f1": "maximize"}
+    for assignment in finish_all_assignments(build_dispatcher(plan)):
+        f1 = 0.85 if "1" in assignment.trial.arm.implementation else 0.9
+        view.trial_finished(assignment.trial, replace(DONE, metrics={"step_ms": 1.0, "f1": f1}))
+    (lead,) = view.leads
+    assert "1 other arm" in lead and "+0.05" in lead and "kernel1" in lead
+
+
 def test_a_pipe_is_never_silent_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     out = console()
     monkeypatch.setattr(progress, "_SILENCE_S", 0.0)

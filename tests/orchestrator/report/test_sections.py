@@ -14,6 +14,7 @@ from orchestrator.report.document import PARTS, Kind, Section
 from orchestrator.report.sections.answer import usage_sections
 from orchestrator.report.sections.document import document
 from orchestrator.report.sections.doubts import doubts
+from orchestrator.report.sections.factors import factor_bullets
 from orchestrator.report.sections.fastest import arms_table
 from orchestrator.report.sections.headlines import headlines
 from orchestrator.report.sections.whole_training import whole_training_bullets
@@ -426,3 +427,12 @@ def test_trials_too_short_to_observe_are_told_where_the_others_were_disturbed(
     told = [b for b in doubts(summarise(build_record(trials))) if "too short" in b.text]
     assert len(told) == is_told
     assert all(f"{12 - observed} of 12 trials" in bullet.text for bullet in told)
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 3])
+def test_few_configs_give_factors_no_interval_without_ends(blocks: int) -> None:
+    record = golden.threads()
+    few = replace(record, trials=tuple(t for t in record.trials if t.block < blocks))
+    texts = [bullet.text for bullet in factor_bullets(summarise(few))]
+    assert len(texts) == 2
+    assert not any("∞" in text or "inf" in text for text in texts)
