@@ -15,7 +15,7 @@ import click
 
 from orchestrator.cli import options
 from orchestrator.cli.command import command
-from orchestrator.cli.messages import show
+from orchestrator.cli.messages import show, show_progress
 from orchestrator.cli.output import write
 from orchestrator.core.formats import Format
 from orchestrator.storage.home import sweep_home
@@ -74,7 +74,7 @@ def plan(
     from orchestrator.storage.home import SweepFolder
     from orchestrator.storage.tracking.trackers import tracking_uri
 
-    checked = check_spec_file(spec, overrides, on_cluster=address is not None)
+    checked = check_spec_file(spec, overrides, on_cluster=address is not None, tell=show_progress)
     with contextlib.ExitStack() as stack:
         nodes = connection.this_machine()
         if address is not None:

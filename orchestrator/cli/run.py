@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.cli import exit_codes, options
 from orchestrator.cli.command import command
-from orchestrator.cli.messages import messages, show, wants_colour
+from orchestrator.cli.messages import messages, show, show_progress, wants_colour
 from orchestrator.cli.output import quiet as quiet_process
 from orchestrator.cli.output import width
 from orchestrator.storage.home import sweep_home
@@ -54,7 +54,8 @@ def run(  # noqa: PLR0913, PLR0915, PLR0917  (its options)
     """Run or resume the sweep of a SPEC file, then report on it."""
     from orchestrator.execution.workload_check import check_spec_file
 
-    checked = check_spec_file(spec, overrides, on_cluster=address is not None)
+    tell = None if quiet else show_progress  # before what takes seconds
+    checked = check_spec_file(spec, overrides, on_cluster=address is not None, tell=tell)
     if not quiet:  # before imports that take seconds
         show(f"{checked.name}: loading Ray and MLflow takes 10 to 60 s\n", err=True)
     from orchestrator.cli.progress import WaitingLine, make_view

@@ -63,12 +63,21 @@ class OwnModelUnusable(Refusal):
         super().__init__(f"model: {workload} cannot be used\n  {reason}")
 
 
-def check_spec_file(path: Path, overrides: Sequence[str], *, on_cluster: bool) -> SweepSpec:
+def check_spec_file(
+    path: Path,
+    overrides: Sequence[str],
+    *,
+    on_cluster: bool,
+    tell: Callable[[str], None] | None = None,
+) -> SweepSpec:
     """Read a spec file, and check it with all code of the user's that it names.
 
+    Building an own model takes seconds: `tell` gets a line that says so.
     Raise `SpecError` or another `Refusal` with the place and the next step.
     """
     spec = load_spec(path, overrides, import_classes=True)
+    if spec.model is not None and tell is not None:
+        tell(f"{spec.name}: building {spec.model} on each backend takes 10 to 60 s")
     refuse = partial(refuse_file, path, overrides)
     return check_user_code(spec, on_cluster=on_cluster, refuse=refuse)
 

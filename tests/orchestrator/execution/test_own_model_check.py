@@ -9,7 +9,11 @@ from typing import Any
 import pytest
 
 from orchestrator.execution import workload_check
-from orchestrator.execution.workload_check import OwnModelUnusable, check_user_code
+from orchestrator.execution.workload_check import (
+    OwnModelUnusable,
+    check_spec_file,
+    check_user_code,
+)
 from orchestrator.hardware import classify
 from orchestrator.planning.description import describe_plan
 from orchestrator.planning.feasibility import kept_layers
@@ -19,7 +23,7 @@ from orchestrator.spec.model_probes import model_probes
 from orchestrator.spec.reading import refuse_object
 from orchestrator.storage.resume import identify
 from tests.building.hardware import build_node
-from tests.building.specs import build_spec
+from tests.building.specs import build_spec, build_spec_text
 from tests.lacking import skip_here
 from workloads.eligibility import is_installed
 from workloads.model_facts import (
@@ -71,6 +75,23 @@ def check(on_cluster: bool = False, **changes: Any) -> SweepSpec:
     return check_user_code(
         asked, on_cluster=on_cluster, refuse=partial(refuse_object, "mine", asked)
     )
+
+
+def test_a_line_is_told_before_the_model_is_built(
+    answers: dict[str, Inspection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    told_before: list[int] = []
+
+    def inspect(request: InspectionRequest) -> Inspection:
+        told_before.append(len(told))
+        return answers[request.implementations[0].partition("/")[0]]
+
+    monkeypatch.setattr(workload_check, "_inspect", inspect)
+    spec = Path("mine.yaml")
+    spec.write_text(build_spec_text(OWN_MODEL))
+    check_spec_file(spec, (), on_cluster=False, tell=told.append)
+    assert told_before == [1, 1] and "mine:build" in told[0]
 
 
 def impossible(checked: SweepSpec) -> dict[str, str]:
