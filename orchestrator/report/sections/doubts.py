@@ -157,8 +157,8 @@ def _provisional(summary: ReportSummary) -> str:
     judged = [c for c in busy if c.corrected]
     undecided = sum(c.verdict == "inconclusive" for c in judged)
     if judged:
-        text += f": {undecided} of {counted(len(judged), 'comparison')} {is_or_are(undecided)} not"
-        text += " decided for that reason"
+        every = counted(sum(c.corrected is not None for c in summary.comparisons), "comparison")
+        text += f": {undecided} of {every} {is_or_are(undecided)} not decided for that reason"
         if undecided < len(judged):
             text += "; what is decided differs by more than other work can cause (provisional)"
     quiet = min((len(c.pairs) - len(c.disturbed_blocks) for c in busy), default=0)
@@ -201,12 +201,12 @@ def _busy_anyway(summary: ReportSummary) -> Iterator[Bullet]:
 
 
 def _unobserved(summary: ReportSummary) -> Iterator[Bullet]:
-    """Write that most trials were too short to tell whether the machine was as busy as it seems."""
+    """Write that many trials were too short to tell whether the machine was as busy as it seems."""
     complete = [trial for trial in summary.trials if trial.status == "complete"]
     observed = [trial for trial in complete if "others_cpu_pct" in trial.metrics]
     busy = [trial.disturbance for trial in observed if trial.disturbance]
     unknown = len(complete) - len(observed)
-    if 2 * unknown > len(complete) and 2 * len(busy) > len(observed):
+    if 4 * unknown > len(complete) and 2 * len(busy) > len(observed):
         yield Bullet(
             Kind.PROVISIONAL,
             f"{unknown} of {counted(len(complete), 'trial')} were too short to observe other work,"

@@ -331,17 +331,18 @@ class _HeadlineText:
 
     def same(self, contenders: Sequence[Arm]) -> list[str]:
         """Write which arms are as fast as the leader within the margin."""
-        named = ", ".join(self.name(contender) for contender in contenders[:_MOST_NAMED])
+        equal = [self.leader, *map(self.name, contenders[:_MOST_NAMED])]
         if len(contenders) > _MOST_NAMED:
-            named += f" and {len(contenders) - _MOST_NAMED} more"
+            equal.append(f"{len(contenders) - _MOST_NAMED} more")
         comparisons = self.summary.comparisons
         margin = comparisons[0].margin if comparisons else None
         within = f" within {share(margin)}" if margin else ""
-        equal = f"{named} {is_or_are(len(contenders))} equally fast{within}"
-        sentences = [f"{self.leader} is fastest, and {equal}."]
+        is_of_all = len(contenders) == len(self.ranking.behind)
+        fastest = "" if is_of_all else "fastest, and "
+        sentences = [f"{joined(equal)} are {fastest}equally fast{within}."]
         figure = self._figure()
         if figure and self.lead.compared_with not in contenders:
-            sentences.append(f"It is {figure}{self._results()}.")
+            sentences.append(f"{self.leader} is {figure}{self._results()}.")
         return sentences
 
     def not_decided(

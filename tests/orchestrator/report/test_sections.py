@@ -351,6 +351,7 @@ def test_a_headline_does_not_leave_open_what_a_quiet_pair_has_decided() -> None:
     text = " ".join(head.sentences)
     assert "tensorflow/portable measured 1.10 × as fast as tensorflow/portable+unroll" in text
     assert text.endswith("not decided. tensorflow/portable+xla is slower.")
+    assert any("1 of 2 comparisons" in bullet.text for bullet in doubts(summary))
 
 
 def test_an_effect_is_told_for_the_range_that_was_tried() -> None:
@@ -413,7 +414,9 @@ def test_what_puts_an_arm_to_use_has_the_settings_of_its_variant() -> None:
     assert "gru: torch/fused" in usage.title and "cell gru" in usage.title
 
 
-@pytest.mark.parametrize(("load_pct", "observed", "is_told"), [(80, 1, 1), (5, 1, 0), (80, 9, 0)])
+@pytest.mark.parametrize(
+    ("load_pct", "observed", "is_told"), [(80, 1, 1), (80, 7, 1), (5, 1, 0), (80, 9, 0)]
+)
 def test_trials_too_short_to_observe_are_told_where_the_others_were_disturbed(
     load_pct: float, observed: int, is_told: int
 ) -> None:
