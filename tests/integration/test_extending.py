@@ -13,27 +13,21 @@ pytestmark = pytest.mark.full
 NAME = "growing"
 
 
-def run_with_failures(home: Home) -> dict[str, Any]:
-    """Run two arms, of which one fails without the gate; return the runs by trial key."""
-    spec = home.spec(NAME, implementations=["python/a", "python/flaky"])
-    assert "2 of 4 trials complete, 2 failed" in home.run("run", spec).expect(1).out
-    return runs_by_key(home)
-
-
 def runs_by_key(home: Home) -> dict[str, Any]:
     return {run.data.tags["trial_key"]: run for run in home.children(NAME)}
 
 
-def test_a_failed_trial_has_its_reason_and_its_output(joining: Home) -> None:
-    runs = run_with_failures(joining)
+def test_failed_trials_have_their_reason_and_are_retried_in_their_runs_when_an_arm_joins(
+    joining: Home,
+) -> None:
+    spec = joining.spec(NAME, implementations=["python/a", "python/flaky"])
+    assert "2 of 4 trials complete, 2 failed" in joining.run("run", spec).expect(1).out
     joining.expect_exactly_once(NAME, 4)
-    failed = next(run for run in runs.values() if run.data.tags["outcome"] == "failed")
+    before = runs_by_key(joining)
+    failed = next(run for run in before.values() if run.data.tags["outcome"] == "failed")
     assert failed.data.tags["failure"].startswith("error: ")
     assert "did not find the gate" in joining.artifact(failed, "trainer_output.txt")
 
-
-def test_failed_trials_are_retried_in_their_runs_and_an_arm_joins(joining: Home) -> None:
-    before = run_with_failures(joining)
     joining.gate.touch()
     more = joining.spec(NAME, implementations=["python/a", "python/flaky", "python/c"])
     done = joining.run("run", more, "--retry-failed").expect(0)

@@ -65,13 +65,13 @@ def test_gpus_that_the_frameworks_cannot_use_fail_no_trial(home: Home, tmp_path:
         pytest.skip("there is a GPU here, and the framework may see it")
     h100 = SimulatedGpu(name="NVIDIA H100", compute_capability=(9, 0), memory_mib=81_559.0)
     environ = SimulatedNvml([h100]).environment(tmp_path)
-    quickly = [f"--set={one}" for one in ("search.configs=1", "settings.epochs=1")]
+    arms = "arms.implementations=[tensorflow/portable, tensorflow/cudnn]"  # two that compile less
+    quickly = [f"--set={one}" for one in ("search.configs=1", "settings.epochs=1", arms)]
     spec = ROOT / "sweeps/quickstart.yaml"
-    planned = home.run("plan", spec, *quickly, **environ).expect(0)
-    assert "NVIDIA H100" in planned.out, "NVML shows it"
     done = home.run("run", spec, "--yes", *quickly, **environ).expect(0)
+    assert "NVIDIA H100" in done.err, "NVML shows it"
     outcomes = [trial["outcome"]["status"] for trial in home.finished("quickstart")]
-    assert outcomes == ["complete"] * 3, "on three arms of the CPU"
+    assert outcomes == ["complete"], "on the arm of the CPU"
     report = home.report("quickstart")
     reasons = {one["arm"]["implementation"]: one["reason"] for one in report["impossible"]}
     assert "it sees none" in reasons["tensorflow/portable"]

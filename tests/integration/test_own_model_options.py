@@ -23,7 +23,7 @@ def own_spec(home: Home, module: str, settings: dict[str, Any], **changes: Any) 
     return home.spec("own", {"batch_size": 8, **settings}, **{**functions, **changes})
 
 
-def test_slices_threads_variants_and_as_many_blocks_as_needed(home: Home) -> None:
+def test_slices_threads_and_variants(home: Home) -> None:
     spec = own_spec(
         home,
         "own_model",
@@ -31,10 +31,9 @@ def test_slices_threads_variants_and_as_many_blocks_as_needed(home: Home) -> Non
         objectives={"step_ms": "minimize"},
         space={"units": {"low": 4, "high": 12}},
         sampler="random",
-        configs=None,
-        blocks={"interval": 0.9, "at_least": 6, "at_most": 7},
+        configs=1,
         measure={"mode": "timing", "interval": 0.5, "slices": [6, 8], "slice_s": 0.02},
-        implementations=["torch/auto"],  # it compiles nothing, and 24 trials are soon done
+        implementations=["torch/auto"],  # it compiles nothing
         hardware=[{"class": "cpu", "threads": 1}],
         variants=[{"depth": 1}, {"depth": 2}],
     )
@@ -46,7 +45,6 @@ def test_slices_threads_variants_and_as_many_blocks_as_needed(home: Home) -> Non
         for trial in trials
     }
     assert {threads for _, threads in arms} == {1} and len(arms) == 2
-    assert 6 <= len({trial["block"] for trial in trials}) <= 7
     assert all(trial["metrics"]["slices"] >= 6 for trial in trials)
 
 
@@ -55,7 +53,7 @@ def test_pruning_keeping_and_another_precision(home: Home) -> None:
     spec = own_spec(
         home,
         "own_module",
-        {"epochs": 150, "units": 6, "timed_steps": 0, "keep": "best"},
+        {"epochs": 60, "units": 6, "timed_steps": 0, "keep": "best"},
         objectives={"val_mae": "minimize"},
         margins={"val_mae": 0.5},
         configs=[{"rate": rate} for rate in (0.02, 0.03, 0.0)],
