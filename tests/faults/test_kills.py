@@ -136,6 +136,8 @@ def test_killed_trainers_and_workers_leave_every_trial_once(
     while len(killed) < most:
         words = ("run", spec, "--retry-failed", "--set", f"search.configs={configs}")
         with joining.running(*words) as command:
+            if not killed:
+                wait_for(lambda: trainers_at(str(joining.address)), describe=command.printed)
             while command.running and len(killed) < most:
                 time.sleep(draw.uniform(0.1, 2.0))
                 if found := victims(joining, command, victim := draw.choice(FAMILY)):
@@ -210,13 +212,22 @@ def command_of(process: psutil.Process) -> str:
 
 
 def workers(address: str) -> list[psutil.Process]:
-    """Return the worker processes of a Ray cluster on this machine."""
+    """Return the worker processes of a Ray cluster on this machine.
+
+    Ray replaces the loopback address by another one of the machine, so the port tells.
+    """
+    end = f":{address.rpartition(':')[2]}"
     raylets = [
         process
         for process in psutil.process_iter(["name", "cmdline"])
-        if process.info["name"] == "raylet" and address in str(process.info["cmdline"])
+        if process.info["name"] == "raylet"
+        and any(word.endswith(end) for word in process.info["cmdline"] or ())
     ]
-    return [child for raylet in raylets for child in raylet.children()]
+    found = list[psutil.Process]()
+    for raylet in raylets:
+        with contextlib.suppress(psutil.Error):
+            found += raylet.children()
+    return found
 
 
 def without_curves(home: Home) -> Json:
