@@ -212,9 +212,10 @@ def command_of(process: psutil.Process) -> str:
 
 
 def workers(address: str) -> list[psutil.Process]:
-    """Return the worker processes of a Ray cluster on this machine.
+    """Return the worker processes of a Ray cluster on this machine, without Ray's own agents.
 
-    Ray replaces the loopback address by another one of the machine, so the port tells.
+    Ray replaces the loopback address by another one of the machine, so the port tells. A node whose
+    agent is killed ends.
     """
     end = f":{address.rpartition(':')[2]}"
     raylets = [
@@ -227,7 +228,7 @@ def workers(address: str) -> list[psutil.Process]:
     for raylet in raylets:
         with contextlib.suppress(psutil.Error):
             found += raylet.children()
-    return found
+    return [process for process in found if "Agent" not in command_of(process)]
 
 
 def without_curves(home: Home) -> Json:
