@@ -109,7 +109,8 @@ def plan(
     elif form != "json":
         at_most = made.ending == "open" or checked.search.pruner is not None
         show(f"{describe_forecast(expected, others, at_most=at_most)}\n")
-        show(_busy_line(seen(), checked.disturbance_limits.others_cpu_pct))
+        if work.missing or fleets:
+            show(_busy_line(seen(), checked.disturbance_limits.others_cpu_pct))
 
 
 def _expect_a_start(spec: SweepSpec, work: RemainingWork, *, on_cluster: bool) -> None:

@@ -11,6 +11,7 @@ from orchestrator.planning.objectives import arms_that_speak, open_limit
 from orchestrator.planning.plan import Plan
 from orchestrator.planning.pricing import describe_prices
 from orchestrator.spec import SweepSpec
+from workloads.metrics import find_metric
 from workloads.own_code import training_on_import
 
 _NOTICEABLE = 0.05
@@ -37,7 +38,7 @@ def describe_plan(
         *(f"  {line}" for line in _kept_layers(spec, plan)),
         *(f"  {line}" for line in _data(spec)),
         *(f"  {line}" for line in _training_on_import(spec)),
-        *(f"  {line}" for line in _measuring(plan)),
+        *(f"  {line}" for line in (*_models(spec, plan), *_measuring(plan))),
         *stopped,
         *describe_prices(spec.prices, (arm.hardware for arm in plan.arms)),
         *(f"  {line}" for line in _search(spec, plan)),
@@ -66,8 +67,6 @@ def _arms(plan: Plan) -> Iterator[str]:
     for planned in plan.possible:
         nodes = len(planned.hardware.nodes)
         yield f"runs   {planned.arm}" + (f" ({nodes} nodes)" if nodes != 1 else "")
-    if models := different_models(plan.arms):
-        yield f"different models ({', '.join(models)}): accuracy decides as well as speed"
     awaited = Counter((arm.arm.hardware, arm.entry.wait_s) for arm in plan.awaited)
     for (hardware, wait_s), arms in awaited.items():
         yield f"waits  up to {wait_s:g} s for {hardware}: {counted(arms, 'arm')}, not counted above"
@@ -77,6 +76,15 @@ def _arms(plan: Plan) -> Iterator[str]:
     for (hardware, reason), names in refused.items():
         shown = ", ".join(names) if len(names) <= _MOST_NAMED else f"{len(names)} arms"
         yield f"cannot run {shown} on {hardware}: {reason}"
+
+
+def _models(spec: SweepSpec, plan: Plan) -> Iterator[str]:
+    """Write which different models are compared, and by which results besides speed."""
+    results = [name for name in spec.search.objectives if find_metric(name).is_result]
+    if models := different_models(plan.arms):
+        decide = "decide" if len(results) > 1 else "decides"
+        what = " and ".join(results) or "accuracy"
+        yield f"different models ({', '.join(models)}): {what} {decide} as well as speed"
 
 
 def _kept_layers(spec: SweepSpec, plan: Plan) -> Iterator[str]:

@@ -122,7 +122,8 @@ def test_values_that_cudnn_cannot_do_take_its_arm_out(
 
 def test_each_variant_is_an_arm_where_its_settings_allow() -> None:
     variants = [{"cell": "gru"}, {"name": "noisy", "settings": {"recurrent_dropout": 0.2}}]
-    wanted = spec_of(variants=variants, hardware=["gpu"])
+    objectives = {"step_ms": "minimize", "val_loss": "minimize"}
+    wanted = spec_of(variants=variants, hardware=["gpu"], objectives=objectives)
     laid = make_plan(wanted, machine(gpus=1))
     assert [arm.short_name for arm in laid.arms] == [
         "gru: tensorflow/portable",
@@ -131,7 +132,7 @@ def test_each_variant_is_an_arm_where_its_settings_allow() -> None:
     ]
     ((arm, reason),) = reasons(laid).items()
     assert (arm, "no recurrent dropout" in reason) == ("noisy: tensorflow/cudnn on gpu", True)
-    assert "different models (gru, noisy)" in describe_plan(wanted, laid)
+    assert "different models (gru, noisy): val_loss decides" in describe_plan(wanted, laid)
     assert laid.as_json()["arms"][0]["variant"] == {"name": "gru", "settings": {"cell": "gru"}}
 
 
