@@ -24,7 +24,10 @@ __all__ = ["BaselineError", "ReportFormat", "ReportSummary", "render", "summaris
 ReportFormat: TypeAlias = Literal["text", "markdown", "json", "csv", "html"]
 
 MOST_LINES = 40
-"""The length of the short report, which fits on a screen."""
+"""The length of the short report, which fits on a screen; targets that are asked for add to it."""
+
+_LINES_OF_TABLE = 7
+"""The lines of a table without its rows: title, heads, rule, the place of the rest, and space."""
 
 _MOST_ROWS, _FEWEST_ROWS = 30, 3
 
@@ -89,9 +92,10 @@ def to_short_markdown(
 
 
 def _short_text(summary: ReportSummary, width: int, *, colour: bool) -> str:
+    asked = sum(_LINES_OF_TABLE + min(len(t.arms), _FEWEST_ROWS) for t in summary.targets)
     for shorter in _shorter(summary):
         text = to_text(shorter, width, colour=colour)
-        if text.count("\n") <= MOST_LINES:
+        if text.count("\n") <= MOST_LINES + asked:
             break
     return text
 
@@ -112,11 +116,11 @@ def _shorter(summary: ReportSummary, *, rest: str | None = None) -> Iterator[Doc
         others.remove(section)
         yield replace(report, sections=(first, *others, last))
     command = f"rnnsweep report {shlex.quote(summary.sweep.label)} --section"
+    targets = "".join(f" --target {target.accuracy:g}" for target in summary.targets)
+    parts = {TO_TARGETS: f"{command} accuracy{targets}"}
     whole = [
-        Section(section.title, paragraphs=(f"{command} accuracy",))
-        if section.key == TO_TARGETS
-        else _of_first_columns(section, f"More columns: {command} fastest")
-        for section in others
+        _of_first_columns(s, f"More columns: {parts.get(s.key, f'{command} fastest')}")
+        for s in others
     ]
     for most in (len(doubts(summary)), *range(_MOST_DOUBTS, 0, -1)):
         others = [_of_first_bullets(section, most, f"{command} trust") for section in whole]
@@ -131,6 +135,7 @@ def _shorter(summary: ReportSummary, *, rest: str | None = None) -> Iterator[Doc
         least = [bullet for bullet in dispensable if bullet.kind == Kind.PAYS] or dispensable
         first = replace(first, bullets=tuple(b for b in first.bullets if b is not least[-1]))
         yield replace(report, sections=(first, *others, last))
+    others.sort(key=lambda section: section.key != TO_TARGETS)  # asked for: the last to go
     while others:
         others.pop()
         yield replace(report, sections=(first, *others, last))

@@ -18,8 +18,9 @@ def test_reports_are_those_kept(name: str) -> None:
     else:
         assert content == kept
         lines = content.splitlines()
+        most = 50 if "To val_accuracy" in content else 40  # a target is asked for
         assert not name.startswith("short-") or (
-            len(lines) <= 40 and len(max(lines, key=len)) <= 100
+            len(lines) <= most and len(max(lines, key=len)) <= 100
         )
 
 
