@@ -136,8 +136,9 @@ def test_killed_trainers_and_workers_leave_every_trial_once(
     while len(killed) < most:
         words = ("run", spec, "--retry-failed", "--set", f"search.configs={configs}")
         with joining.running(*words) as command:
-            if not killed:
-                wait_for(lambda: trainers_at(str(joining.address)), describe=command.printed)
+            # else most of them would hit the driver, while it starts
+            wait_for(lambda: trainers_at(str(joining.address)) or not command.running)
+            assert killed or command.running, command.printed()
             while command.running and len(killed) < most:
                 time.sleep(draw.uniform(0.1, 2.0))
                 if found := victims(joining, command, victim := draw.choice(FAMILY)):
