@@ -59,11 +59,11 @@ def faults(request: pytest.FixtureRequest) -> Faults:
 
 
 @pytest.fixture
-def kills(record_property: Callable[[str, object], None]) -> dict[str, int]:
-    """Return the SIGKILLs of this test by what received them, for it to count; the run adds up."""
-    counted = dict[str, int]()
-    record_property(_KILLS, counted)  # read when the test has ended
-    return counted
+def kills(record_property: Callable[[str, object], None]) -> list[str]:
+    """Return a list for what this test kills (SIGKILL); the end of the run counts all of it."""
+    victims = list[str]()
+    record_property(_KILLS, victims)  # read when the test has ended
+    return victims
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

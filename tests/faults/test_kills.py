@@ -24,9 +24,8 @@ from tests.workloads.shared_trainer import expect_package
 pytestmark = pytest.mark.full
 
 NAME = "survivor"
-NAMES = {"rnnsweep": "driver", "orchestrator.storage.tracking": "recorder", "ray::": "worker"}
-"""Victims by what is in their command."""
-VICTIMS = tuple(NAMES)
+VICTIMS = {"driver": "rnnsweep", "recorder": "orchestrator.storage.tracking", "worker": "ray::"}
+"""What is killed, and what is in its command."""
 MOMENTS: dict[str, tuple[Callable[[Home], bool], int]] = {
     "a journal without a session, while the recorder opens the sweep": (
         lambda home: home.count(NAME, "sweep_opened") > home.count(NAME, "session_started"),
@@ -40,7 +39,7 @@ MOMENTS: dict[str, tuple[Callable[[Home], bool], int]] = {
 
 @pytest.mark.timeout(1800 * max(1.0, SCALE))
 def test_a_sweep_killed_at_any_moment_has_every_trial_once(
-    joining: Home, faults: Faults, kills: dict[str, int]
+    joining: Home, faults: Faults, kills: list[str]
 ) -> None:
     draw, rounds = faults(1, 1)
     spec = joining.spec(NAME, {"sleep_s": 0.3}, sampler="tpe", limits={"attempts": 20})
@@ -53,7 +52,7 @@ def test_a_sweep_killed_at_any_moment_has_every_trial_once(
             assert command.running, f"{name}: {command.done()}"
             time.sleep(draw.uniform(0, 0.05))
             command.send_signal(signal.SIGKILL)
-            count(kills, "driver")
+            kills.append("driver")
             command.wait()
         joining.expect_nothing_running()
         assert joining.finished(NAME)[: len(before)] == before  # no finished trial is lost
@@ -64,15 +63,15 @@ def test_a_sweep_killed_at_any_moment_has_every_trial_once(
         with joining.running(*words) as command:
             wait_for(lambda: len(joining.finished(NAME)) > len(before))  # noqa: B023
             time.sleep(draw.uniform(0, 1))
-            victim = draw.choice(VICTIMS)
+            victim = draw.choice(list(VICTIMS))
             for process in [*joining.processes(), *workers(str(joining.address))]:
                 with contextlib.suppress(psutil.Error):
-                    if any(victim in word for word in process.cmdline()[:4]):
+                    if any(VICTIMS[victim] in word for word in process.cmdline()[:4]):
                         process.kill()
-                        count(kills, NAMES[victim])
+                        kills.append(victim)
             time.sleep(draw.uniform(0, 1))
             command.send_signal(signal.SIGKILL)
-            count(kills, "driver")
+            kills.append("driver")
             command.wait()
         joining.expect_nothing_running()
         assert joining.finished(NAME)[: len(before)] == before, victim
@@ -123,7 +122,7 @@ KINDS: dict[str, dict[str, Any]] = {
 @pytest.mark.timeout(1800 * max(1.0, SCALE))
 @pytest.mark.parametrize("kind", KINDS)
 def test_killed_trainers_and_workers_leave_every_trial_once(
-    joining: Home, faults: Faults, kills: dict[str, int], kind: str
+    joining: Home, faults: Faults, kills: list[str], kind: str
 ) -> None:
     is_long = kind == "own models"  # each trial of them takes a framework's start and compilation
     if is_long:
@@ -132,20 +131,19 @@ def test_killed_trainers_and_workers_leave_every_trial_once(
     limits = {"attempts": 100, "failures": None}
     configs, more = (3, 1) if is_long else (6, 2)
     spec = joining.spec(NAME, **{"configs": configs, **KINDS[kind], "limits": limits})
-    killed, victim = list[str](), ""
-    while len(killed) < most:
+    while len(kills) < most:
         words = ("run", spec, "--retry-failed", "--set", f"search.configs={configs}")
         with joining.running(*words) as command:
             # else most of them would hit the driver, while it starts
             wait_for(lambda: trainers_at(str(joining.address)) or not command.running)
-            assert killed or command.running, command.printed()
-            while command.running and len(killed) < most:
+            assert kills or command.running, command.printed()
+            while command.running and len(kills) < most:
                 time.sleep(draw.uniform(0.1, 2.0))
-                if found := victims(joining, command, victim := draw.choice(FAMILY)):
+                victim = draw.choice(FAMILY)
+                if found := victims(joining, command, victim):
                     with contextlib.suppress(psutil.Error):
                         draw.choice(found).kill()
-                        killed.append(victim)
-                        count(kills, victim)
+                        kills.append(victim)
             command.kill()
             command.wait()
         joining.expect_nothing_running()
@@ -156,15 +154,11 @@ def test_killed_trainers_and_workers_leave_every_trial_once(
         code = done.code
         if code == 0:
             break
-    assert code == 0, (killed, done)
+    assert code == 0, (kills, done)
     joining.expect_exactly_once(NAME, 2 * (configs - more), retried=True)
     outcomes = {record["trial"]["key"]: record["outcome"] for record in joining.finished(NAME)}
-    assert {outcome["status"] for outcome in outcomes.values()} == {"complete"}, killed
-    wait_for(lambda: not trainers_at(str(joining.address)), describe=lambda: killed)
-
-
-def count(kills: dict[str, int], victim: str) -> None:
-    kills[victim] = kills.get(victim, 0) + 1
+    assert {outcome["status"] for outcome in outcomes.values()} == {"complete"}, kills
+    wait_for(lambda: not trainers_at(str(joining.address)), describe=lambda: kills)
 
 
 FAMILY = ("driver", "recorder", "worker", "reaper", "trainer", "trainer", "trainer")

@@ -186,10 +186,10 @@ _PORTS = itertools.count(21_000 + 10 * (os.getpid() % 1_000))
 
 
 def free_port() -> int:
-    """Return a port at which nobody listens, and which nobody else gets before it is used.
+    """Return a port at which nobody listens, and which hardly anybody else takes before its use.
 
     It lies above the ports of Ray's workers, and below those that the kernel gives whoever asks
-    for any.
+    for any; each process of tests begins at its own.
     """
     return next(port for port in _PORTS if not listens(port))
 

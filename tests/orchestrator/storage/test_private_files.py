@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.cli.output import quiet
 from orchestrator.storage.home import HomeUnusable, SweepFolder
 from orchestrator.storage.journal import JOURNAL_FILE, Journal, read, read_running
 from orchestrator.storage.lock import LOCK_FILE, holder
+from orchestrator.storage.logs import rotate_log
 from orchestrator.storage.private_files import NotOurs, open_private, read_private
 from orchestrator.storage.tracking.errors import TrackingError
 from orchestrator.storage.tracking.mlflow.store import MlflowStore
@@ -75,7 +77,17 @@ def test_links_in_a_sweeps_folder_are_not_followed(name: str, tmp_path: Path) ->
     assert (tmp_path / "victim").read_bytes() == b"precious"
 
 
-@pytest.mark.timeout(20)
+def test_links_in_the_place_of_logs_are_not_followed(tmp_path: Path) -> None:
+    make_link(tmp_path / "run.log")
+    with pytest.raises(NotOurs, match="symbolic link"), quiet(tmp_path / "run.log"):
+        pass
+    (tmp_path / "large.log").write_bytes(b"six...")
+    (tmp_path / "large.log.1").symlink_to(tmp_path / "victim")
+    assert rotate_log(tmp_path / "large.log", limit=5)
+    assert (tmp_path / "victim").read_bytes() == b"precious"
+
+
+@pytest.mark.timeout(120)
 def test_named_pipes_in_the_place_of_what_is_shown_are_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / JOURNAL_FILE)
     os.mkfifo(tmp_path / "running.json")
