@@ -1,5 +1,6 @@
 """The best config within limits: as text, as JSON, and as a spec that can be run."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -95,6 +96,7 @@ def choose(
         "config": best.config,
         "values": {**best.values, **means(of_choice, [measure.metric for measure in MEASURES])},
         "run_ids": best.run_ids,
+        "disturbed_runs": sum(bool(trial.disturbance) for trial in of_choice),
         "code": usage_lines(best.arm, of_choice),
         "spec": _spec_of(record, best.arm, best.config),
     }
@@ -156,7 +158,14 @@ def to_code(chosen: Mapping[str, Any]) -> str:
             " whose code is the workload itself"
         )
     head = f"# {chosen['arm']}, with {config_phrase(chosen['config'])}"
-    return "\n".join((head, *chosen["code"], ""))
+    doubt = [f"# {_busy_doubt(chosen)}"] if chosen["disturbed_runs"] else []
+    return "\n".join((head, *doubt, *chosen["code"], ""))
+
+
+def _busy_doubt(chosen: Mapping[str, Any]) -> str:
+    """Write that the times of a choice are of a busy machine, and where it says what is decided."""
+    command = f"rnnsweep report {shlex.quote(chosen['sweep'])}"
+    return f"measured on a busy machine: {command} says which times are decided"
 
 
 def choice_document(chosen: Mapping[str, Any]) -> Document:
@@ -171,6 +180,8 @@ def choice_document(chosen: Mapping[str, Any]) -> Document:
         *((metric, number(value)) for metric, value in chosen["values"].items()),
         ("runs", ", ".join(map(run_text, chosen["run_ids"]))),
     ]
+    if chosen["disturbed_runs"]:
+        rows.append(("doubt", _busy_doubt(chosen)))
     if chosen["different_mathematics"]:
         rows.append((f"left out: {DIFFERENT_MATHEMATICS}", joined(chosen["different_mathematics"])))
     head = ("sweep", f"{chosen['sweep']}#{chosen['generation']}, block {chosen['block']}")

@@ -1,6 +1,7 @@
 """The best config within limits, and its spec."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -8,7 +9,7 @@ from orchestrator.analysis.summary import summarise
 from orchestrator.core.arms import Arm, HardwareUse, Usage
 from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
-from orchestrator.report.chosen import Limit, choose, to_yaml
+from orchestrator.report.chosen import Limit, choose, to_code, to_yaml
 from orchestrator.spec import parse_spec
 from tests.building.arms import ARMS_OF_CELLS, CPU, LSTM, UNROLL, XLA
 from tests.building.records import build_record
@@ -52,6 +53,18 @@ def test_the_best_within_limits(
 ) -> None:
     chosen = choose(record, metric, limits)
     assert (chosen["arm"], chosen["block"]) == (str(arm), block)
+
+
+def test_a_choice_that_was_measured_on_a_busy_machine_says_so() -> None:
+    def chosen(disturbance: dict[str, float]) -> dict[str, Any]:
+        trial = build_trial(0, PORTABLE, val_accuracy=0.9, step_ms=1.0, disturbance=disturbance)
+        return choose(build_record([trial], (PORTABLE,)))
+
+    quiet, busy = chosen({}), chosen({"others_cpu_pct": 68.0})
+    assert (quiet["disturbed_runs"], busy["disturbed_runs"]) == (0, 1)
+    for write in (to_code, to_yaml):
+        assert "rnnsweep report" in write(busy)
+        assert "rnnsweep report" not in write(quiet)
 
 
 def test_the_report_and_best_break_a_tie_alike_by_the_time_of_training() -> None:
