@@ -104,7 +104,7 @@ def bench(
     )
     if save_spec is not None:
         write_output(benches.as_spec(made).encode(), save_spec)
-    _wait_until_quiet(look, made.spec.disturbance_limits.others_cpu_pct, named["wait_quiet_s"])
+    _wait_until_quiet(look, made, named["wait_quiet_s"])
     code = COMPLETE
     with interrupted_by(signal.SIGTERM):
         try:
@@ -160,22 +160,31 @@ def _run(made: Bench, rounds: int) -> None:
         made.run(rounds, print_round)
 
 
-def _wait_until_quiet(look: Look, limit_pct: float, wait_s: float | None) -> None:
+def _wait_until_quiet(look: Look, made: Bench, wait_s: float | None) -> None:
     """Tell what other processes take of the CPUs if it is much; with `wait_s` wait so long."""
     from rich.console import Console
 
+    from orchestrator.analysis.statistics.bias import effect_of_other_work
     from orchestrator.cli.progress import WaitingLine
-    from orchestrator.cluster.other_work import describe_busy, wait_until_quiet, warn_of
+    from orchestrator.cluster import other_work
     from orchestrator.hardware import observe_other_work
 
-    def seen(work: OtherWork | None) -> dict[str, OtherWork]:
-        return {"here": work} if work is not None else {}
+    limit_pct, planned = made.spec.disturbance_limits.others_cpu_pct, made.plan.possible
+    host = planned[0].hardware.nodes[0].profile.hostname
 
-    busy = describe_busy(seen(look.result()), limit_pct)
+    def seen(work: OtherWork | None) -> dict[str, OtherWork]:
+        return {host: work} if work is not None else {}
+
+    before = seen(look.result())
+    busy = other_work.describe_busy(before, limit_pct)
     if busy is None:
         return
-    show_progress(warn_of(busy))
+    effect = effect_of_other_work(planned, before, limit_pct)
+    then = other_work.how_to_wait() if wait_s is None else ""
+    show_progress(other_work.warn_of(busy, effect, then))
     if wait_s is not None:
         with WaitingLine(Console(stderr=True), messages()) as waiting:
-            wait_until_quiet(lambda: seen(observe_other_work()), limit_pct, wait_s, waiting.show)
+            other_work.wait_until_quiet(
+                lambda: seen(observe_other_work()), limit_pct, wait_s, waiting.show
+            )
         show_progress("The machine is quiet")

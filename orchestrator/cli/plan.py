@@ -110,7 +110,7 @@ def plan(
         at_most = made.ending == "open" or checked.search.pruner is not None
         show(f"{describe_forecast(expected, others, at_most=at_most)}\n")
         if work.missing or fleets:
-            show(_busy_line(seen(), checked.disturbance_limits.others_cpu_pct))
+            show(_busy_line(seen(), made, checked.disturbance_limits.others_cpu_pct))
 
 
 def _expect_a_start(spec: SweepSpec, work: RemainingWork, *, on_cluster: bool) -> None:
@@ -122,12 +122,16 @@ def _expect_a_start(spec: SweepSpec, work: RemainingWork, *, on_cluster: bool) -
         refuse_missing_data(spec)
 
 
-def _busy_line(seen: Mapping[str, OtherWork], limit_pct: float) -> str:
+def _busy_line(seen: Mapping[str, OtherWork], made: Plan, limit_pct: float) -> str:
     """Return what others take of busy machines, and what follows; empty if none is busy."""
+    from orchestrator.analysis.statistics.bias import effect_of_other_work
     from orchestrator.cluster.other_work import describe_busy, warn_of
 
     busy = describe_busy(seen, limit_pct)
-    return f"{warn_of(busy)}\n" if busy else ""
+    if busy is None:
+        return ""
+    then = "A start does not wait until it is quiet, unless with --wait-quiet 30m"
+    return f"{warn_of(busy, effect_of_other_work(made.possible, seen, limit_pct), then)}\n"
 
 
 def _other_work(

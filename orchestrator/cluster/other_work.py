@@ -1,5 +1,6 @@
 """What other processes take of the machines that are to run trials, before the first one begins."""
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -48,12 +49,29 @@ def describe_busy(seen: Mapping[str, OtherWork], limit_pct: float) -> str | None
     return "; ".join([*named, *([f"and {more} other nodes are busy"] if more else [])])
 
 
-def warn_of(busy: str) -> str:
-    """Return the sentences on busy machines that are told before trials begin."""
+def warn_of(busy: str, effect: float, then: str = "") -> str:
+    """Return the sentences on busy machines that are told before trials begin.
+
+    `effect` is the ratio of times that the other work alone can cause; `then` is what follows for
+    this start.
+    """
+    if effect == math.inf:
+        cause = ", and what so much does to times was not measured: they may stay inconclusive"
+    elif effect > 1:
+        size = f"{float(f'{effect:.2g}'):g}"
+        cause = f", which alone can make times differ {size} ×: what is less stays inconclusive"
+    else:
+        cause = ": times are provisional at best"
+    what = f"{busy[:1].upper()}{busy[1:]}{cause}. Accuracies are not affected"
+    return f"{what}. {then}" if then else what
+
+
+def how_to_wait() -> str:
+    """Return that a start does not wait for a quiet machine, and how it would."""
     wait = as_typed("--wait-quiet 30m", "wait_quiet_s=1800")
     return (
-        f"{busy[:1].upper()}{busy[1:]}: times will be provisional at best; accuracies are not "
-        f"affected. Wait until it is quiet ({wait}), or go on"
+        "This start does not wait until it is quiet: for one that does, stop it (Ctrl-C) and add "
+        f"{wait}"
     )
 
 

@@ -44,6 +44,14 @@ class StartCommand:
         added = (flag for flag in flags if flag not in self.options)
         return replace(self, options=(*self.options, *added))
 
+    def when_quiet(self) -> Self:
+        """Return the start that first waits for a quiet machine; unchanged if it cannot wait."""
+        if self.in_python:
+            return replace(self, words=(*self.words, "wait_quiet_s=1800"))
+        if self.words[1] == "submit":
+            return self
+        return replace(self, options=(*self.options, "--wait-quiet", "30m"))
+
     def to_json(self) -> str:
         """Return the start as a text that `from_json` reads."""
         return json.dumps(asdict(self))

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from orchestrator import __version__
+from orchestrator.analysis.statistics.bias import effect_of_other_work
 from orchestrator.cluster import connection
 from orchestrator.cluster.membership import Membership, requested_nodes, withdraw_request
 from orchestrator.cluster.other_work import (
     describe_busy,
+    how_to_wait,
     observe_nodes,
     wait_until_quiet,
     warn_of,
@@ -226,7 +228,9 @@ class _Start:
         seen = self._other_work()
         self.busy = describe_busy(seen, self._busy_pct)
         if self.busy is not None:
-            self.options.phase(warn_of(self.busy))
+            effect = effect_of_other_work(self.work.running.possible, seen, self._busy_pct)
+            waits = self.options.wait_quiet_s is not None
+            self.options.phase(warn_of(self.busy, effect, "" if waits else how_to_wait()))
 
     def wait_until_quiet(self) -> None:
         """Wait as long as the options allow; raise `StillBusy`, or `Stopped` at a signal."""

@@ -7,9 +7,10 @@ benchmark-bias` measures by how much, under loads of several sizes, and `make bi
 
 import functools
 import importlib.resources
+import itertools
 import json
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,6 +19,8 @@ import numpy as np
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import MeasureMode
 from orchestrator.core.disturbance import Disturbance, load_pct
+from orchestrator.hardware import OtherWork
+from orchestrator.planning.plan import PlannedArm
 from workloads.backends.registry import backends
 
 BiasKind = Literal["within", "between", "alone", "between barriers", "alone barriers"]
@@ -123,6 +126,31 @@ def largest_bias(arms: tuple[Arm, Arm], rounds: Sequence[tuple[Disturbance, Dist
         if disturbed:
             total += bound(*_kind_and_load(arms, mode, disturbed, measured.up_to_pct))
     return total / len(rounds) if rounds else 0.0
+
+
+def effect_of_other_work(
+    planned: Sequence[PlannedArm], seen: Mapping[str, OtherWork], limit_pct: float
+) -> float:
+    """Return the ratio of two of these arms' times that other work alone can cause, as it was seen.
+
+    `seen` is by host name. The ratio is 1 where no two arms are compared, and infinite where the
+    effect of so much was not measured.
+    """
+    loads = {arm.arm: _load_of(arm, seen, limit_pct) for arm in planned}
+    return max(
+        (
+            math.exp(largest_bias((first, second), [(loads[first], loads[second])]))
+            for first, second in itertools.combinations(loads, 2)
+        ),
+        default=1.0,
+    )
+
+
+def _load_of(arm: PlannedArm, seen: Mapping[str, OtherWork], limit_pct: float) -> Disturbance:
+    """Return how other work as it was seen disturbs trials of an arm, on its busiest node."""
+    hosts = (node.profile.hostname for node in arm.hardware.nodes)
+    most = max((seen[host].others_pct for host in hosts if host in seen), default=0.0)
+    return {"other_processes": most} if most > limit_pct else {}
 
 
 def _kind_and_load(

@@ -16,16 +16,19 @@ from orchestrator.analysis.statistics.bias import (
     BiasPoint,
     MeasuredBias,
     bias_from_json,
+    effect_of_other_work,
     largest_bias,
 )
-from orchestrator.core.arms import Arm
+from orchestrator.core.arms import Arm, HardwareUse
 from orchestrator.core.criteria import MeasureMode
+from orchestrator.hardware import OtherWork, classify
+from orchestrator.planning.plan import PlannedArm
 from orchestrator.report.render import summarise
 from tests.benchmarks import bias_curve
 from tests.benchmarks.bias import LOADS, Measured, biases
 from tests.benchmarks.bias import QUIET as QUIET_LOAD
 from tests.building.arms import CPU, GPU, PORTABLE, XLA
-from tests.building.hardware import build_timing_use
+from tests.building.hardware import build_node, build_timing_use
 from tests.building.records import build_record
 from tests.building.trials import build_timed_trials, change_trial
 
@@ -227,3 +230,22 @@ def test_a_bias_that_was_measured_with_noise_has_a_higher_bound() -> None:
     alone = largest["torch/fused"]
     assert alone.bias == pytest.approx(8.0 ** (75 / 200), rel=0.06)
     assert 1.02 < alone.at_most / alone.bias < 1.2
+
+
+@pytest.mark.parametrize(
+    ("implementations", "load", "least", "most"),
+    [
+        (("tensorflow/portable", "tensorflow/portable+xla"), 5.0, 1.0, 1.0),
+        (("tensorflow/portable", "tensorflow/portable+xla"), 50.0, 1.5, 5.0),
+        (("tensorflow/portable", "torch/fused"), 50.0, 5.0, 200.0),
+        (("tensorflow/portable", "torch/fused"), 99.0, math.inf, math.inf),
+        (("tensorflow/portable",), 50.0, 1.0, 1.0),
+    ],
+)
+def test_other_work_alone_can_cause_what_was_measured_at_such_a_load(
+    implementations: tuple[str, ...], load: float, least: float, most: float
+) -> None:
+    (group,) = classify([build_node("here")])
+    planned = [PlannedArm(Arm(name, HardwareUse(group.ref)), group) for name in implementations]
+    seen = {"here": OtherWork(load, 0.0, {})}
+    assert least <= effect_of_other_work(planned, seen, 15.0) <= most
