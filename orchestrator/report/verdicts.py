@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from orchestrator.analysis.comparisons.ranking import Ranking
 from orchestrator.analysis.comparisons.results import ResultComparison, ResultVerdict
 from orchestrator.analysis.comparisons.speed import Comparison, Verdict
-from orchestrator.analysis.statistics.estimates import Estimate
+from orchestrator.analysis.statistics.estimates import MIN_BLOCKS, Estimate
 from orchestrator.analysis.statistics.formatting import (
     difference_interval,
     natural,
@@ -52,34 +52,39 @@ RESULT_WORDS: Mapping[ResultVerdict, str] = {
 }
 """How the verdict on a result of training, such as an accuracy, reads in a table."""
 
-NOT_DECIDED = "not decided (busy)"
-"""What a table has instead of `inconclusive` where other work can have caused the difference."""
+INCONCLUSIVE_BUSY = f"{INCONCLUSIVE} (busy)"
+"""The word in tables where other work can have caused the difference."""
+
+INCONCLUSIVE_FEW = f"{INCONCLUSIVE} (few configs)"
+"""The word in tables where there are fewer configs than any verdict needs."""
 
 SIGNS: Mapping[str, str] = {"faster": "▲", "slower": "▼", "same": "=", "inconclusive": "?"}
 """The signs of verdicts, so that colour is not their only mark."""
 
 
 def verdict_label(comparison: Comparison) -> str:
-    """Write the verdict for a table: `slower`, or `slower (provisional)`."""
+    """Write the verdict for a table: `slower`, `slower (provisional)`, `inconclusive (busy)`."""
     if comparison.different_mathematics:
         return DIFFERENT_MATHEMATICS
+    if comparison.verdict == "inconclusive" and 0 < len(comparison.pairs) < MIN_BLOCKS:
+        return INCONCLUSIVE_FEW
     if comparison.verdict == "inconclusive" and comparison.bias:
-        return NOT_DECIDED
+        return INCONCLUSIVE_BUSY
     word = WORDS[comparison.verdict]
     return f"{word} (provisional)" if comparison.provisional else word
 
 
 def busy_clause(disturbance: Mapping[str, float], bias: float) -> str:
-    """Write why a difference that was measured on a busy machine is not decided.
+    """Write why a difference that was measured on a busy machine is inconclusive.
 
     `but the machine was busy (other processes took 68 % of the CPUs), which alone can cause 2.7 ×:
-    not decided`. The bias is infinite if it was not measured.
+    inconclusive`. The bias is infinite if it was not measured.
     """
     what = disturbance_text(disturbance)
     busy = f"but the machine was busy ({what})" if what else "but the machine was busy"
     if bias == math.inf:
-        return f"{busy}, and what that can cause was not measured: not decided"
-    return f"{busy}, which alone can cause {number(float(f'{bias:.3g}'))} ×: not decided"
+        return f"{busy}, and what that can cause was not measured: {INCONCLUSIVE}"
+    return f"{busy}, which alone can cause {number(float(f'{bias:.3g}'))} ×: {INCONCLUSIVE}"
 
 
 def speed_ratio(estimate: Estimate) -> str:
@@ -92,7 +97,7 @@ def speed_phrase(estimate: Estimate, base: str, *, is_measured: bool = False) ->
     """Write `is 3.40 × (3.20–3.60) as fast as BASE`, or `is 46 × (30–70) slower than BASE`.
 
     A slower one whose interval holds 1 `takes 1.20 × (0.83–1.67) as long as BASE`. What only
-    `is_measured` and not decided `measured 3.40 × (3.20–3.60) as fast as BASE`.
+    `is_measured` and inconclusive `measured 3.40 × (3.20–3.60) as fast as BASE`.
     """
     shown, verb = natural(estimate), "measured" if is_measured else "is"
     if shown is estimate:
@@ -228,13 +233,10 @@ def change_sentence(comparison: Comparison, arm: str, margin: float, lost: str =
 
 
 def standing_text(ranking: Ranking) -> str:
-    """Write where the first arm of a ranking stands: `first`, `equal (provisional)`."""
+    """Write where the first arm of a ranking stands: `first`, `equal`, `inconclusive (busy)`."""
     if ranking.reason:
-        return "too few configs"
-    if ranking.sole:
-        text = "first"
-    elif any(behind.standing == "inconclusive" for behind in ranking.behind):
-        text = INCONCLUSIVE
-    else:
-        text = "equal"
+        return INCONCLUSIVE_FEW
+    if any(behind.standing == "inconclusive" for behind in ranking.behind):
+        return INCONCLUSIVE_BUSY if ranking.provisional else INCONCLUSIVE
+    text = "first" if ranking.sole else "equal"
     return f"{text} (provisional)" if ranking.provisional else text

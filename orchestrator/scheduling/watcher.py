@@ -273,7 +273,10 @@ class Watcher:
             if not is_shown or ranked.among != "implementations" or not second.ratio:
                 continue
             leader = self._arm_name(ranked.leader)
-            if ranked.metric == time_metric:
+            is_open = ranked.is_busy and not ranked.sole
+            if is_open and ranked.metric == time_metric:
+                text = f"{leader} measured {ratio(second.ratio)} as fast as {second.arm.short_name}"
+            elif ranked.metric == time_metric:
                 text = (
                     f"{leader} {'is fastest' if ranked.sole else 'leads'}: "
                     f"{ratio(second.ratio)} as fast as {second.arm.short_name}"
@@ -283,8 +286,9 @@ class Watcher:
                     f"{leader} {'has the least' if ranked.sole else 'leads in'} {ranked.metric}: "
                     f"{second.arm.short_name} has {ratio(second.ratio)} as much"
                 )
-            busy = ", on a busy machine" if ranked.provisional else ""
-            yield f"{text} over {counted(ranked.blocks, 'block')}{busy}"
+            busy = ", on a busy machine" if ranked.is_busy else ""
+            undecided = ": inconclusive" if is_open else ""
+            yield f"{text} over {counted(ranked.blocks, 'block')}{busy}{undecided}"
 
     def _leads_by_results(self, record: SweepRecord, *, say_equal: bool) -> Iterator[str]:
         """Return which arm has the best result, for each objective that was measured.

@@ -82,6 +82,11 @@ class Ranking:
     provisional: bool
     disturbance: Disturbance
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether more than a third of the blocks are disturbed, be they enough for a standing."""
+        return 3 * self.disturbed > self.blocks
+
 
 def rankings(
     matched: CompleteRounds, metric: str | None, margin: float, error: float = 1 - CONFIDENCE

@@ -14,7 +14,7 @@ from orchestrator.core.start_command import StartCommand
 from orchestrator.core.text import counted
 from orchestrator.report.document import Bullet, Kind, Section
 from orchestrator.report.sections.mathematics import mathematics_doubts
-from orchestrator.report.verdicts import WORDS
+from orchestrator.report.verdicts import INCONCLUSIVE, WORDS
 from orchestrator.report.wording import (
     ArmNames,
     about,
@@ -158,7 +158,7 @@ def _provisional(summary: ReportSummary) -> str:
     undecided = sum(c.verdict == "inconclusive" for c in judged)
     if judged:
         every = counted(sum(c.corrected is not None for c in summary.comparisons), "comparison")
-        text += f": {undecided} of {every} {is_or_are(undecided)} not decided for that reason"
+        text += f": {undecided} of {every} {is_or_are(undecided)} {INCONCLUSIVE} for that reason"
         if undecided < len(judged):
             text += "; what is decided differs by more than other work can cause (provisional)"
     quiet = min((len(c.pairs) - len(c.disturbed_blocks) for c in busy), default=0)
@@ -177,10 +177,10 @@ def _measure_when_quiet(summary: ReportSummary, quiet_configs: int) -> str:
         return (
             f"Once it is quiet, measure {counted(more, 'more config')} ({trials}) for the "
             f"{MIN_BLOCKS} quiet ones that a verdict needs: "
-            f"{sweep.start.with_value('search.configs', configs)}"
+            f"{sweep.start.with_value('search.configs', configs).when_quiet()}"
         )
     trials = counted(sweep.blocks * arms, "trial")
-    again = sweep.start.with_value("repeats", sweep.repeats + 1)
+    again = sweep.start.with_value("repeats", sweep.repeats + 1).when_quiet()
     return (
         f"Measure all {counted(sweep.blocks, 'config')} again once it is quiet ({trials}): {again}"
     )

@@ -22,7 +22,14 @@ from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.factors import FACTORS, FactorName
 from orchestrator.core.text import counted
 from orchestrator.report.document import Bullet, Column, Kind, Section, Table, make_table
-from orchestrator.report.verdicts import INCONCLUSIVE, RESULT_WORDS, WORDS, busy_clause
+from orchestrator.report.verdicts import (
+    INCONCLUSIVE,
+    INCONCLUSIVE_BUSY,
+    INCONCLUSIVE_FEW,
+    RESULT_WORDS,
+    WORDS,
+    busy_clause,
+)
 from orchestrator.report.wording import (
     ArmNames,
     arm_names,
@@ -102,13 +109,16 @@ def _table(name: ArmNames, answers: Sequence[FactorAnswer]) -> Table:
     def verdict(row: tuple[FactorAnswer, Contrast]) -> str:
         answer, contrast = row
         if not contrast.is_judged:
-            return "too few configs"
+            return INCONCLUSIVE_FEW
         if answer.is_ratio:
             words = {"worse": WORDS["faster"], "same": WORDS["same"]}
         else:
             words = {"worse": RESULT_WORDS["better"], "same": RESULT_WORDS["equal"]}
-        text = words.get(contrast.standing, INCONCLUSIVE)
-        return f"{text} (provisional)" if answer.provisional and answer.is_ratio else text
+        is_busy = answer.provisional and answer.is_ratio
+        if contrast.standing not in words:
+            return INCONCLUSIVE_BUSY if is_busy else INCONCLUSIVE
+        text = words[contrast.standing]
+        return f"{text} (provisional)" if is_busy else text
 
     columns: list[Column[tuple[FactorAnswer, Contrast]]] = [
         Column(answers[0].factor, pair),
@@ -227,7 +237,7 @@ class _FactorText:
         return f"{text}{self._dependences(is_main=is_main)}."
 
     def brief_sentence(self) -> str:
-        """Write the sentence without the cause of what is not decided, and without dependences."""
+        """Write the sentence without the cause of what is inconclusive, and without dependences."""
         if not self.answer.is_ratio:
             return f"{self._result(None)}."
         return f"{self._time(is_brief=True)}{self._few()}."
@@ -250,7 +260,7 @@ class _FactorText:
             return f"{self.best} and {self.other} are equally fast within {within} ({interval})"
         if contrast.bias:
             clause = busy_clause(answer.disturbance, contrast.bias)
-            clause = "not decided (busy machine)" if is_brief else clause
+            clause = INCONCLUSIVE_BUSY if is_brief else clause
             return f"{self.best} measured {figure} ({interval}), {clause}"
         if not contrast.is_judged:
             shown = "" if contrast.effect.high == math.inf else f" ({interval})"

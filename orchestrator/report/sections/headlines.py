@@ -22,9 +22,10 @@ from orchestrator.analysis.statistics.formatting import (
 )
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
+from orchestrator.core.disturbance import disturbance_text
 from orchestrator.core.text import counted
 from orchestrator.report.document import Bullet, Kind
-from orchestrator.report.verdicts import busy_clause
+from orchestrator.report.verdicts import INCONCLUSIVE, busy_clause
 from orchestrator.report.wording import (
     ArmNames,
     arm_names,
@@ -279,7 +280,7 @@ def _ranked(summary: ReportSummary, hardware: str, ranking: Ranking) -> Headline
     elif kind == Kind.SAME:
         verdict = text.same([contender.arm for contender in contenders])
     elif any(contender.bias for contender in contenders):
-        verdict = text.not_decided(contenders, slower)
+        verdict = text.measured_when_busy(contenders, slower)
     else:
         verdict = text.unclear([contender.arm for contender in contenders])
     sentences = [f"{place}, {verdict[0]}", *verdict[1:], *text.results_unclear(kind)]
@@ -319,7 +320,11 @@ class _HeadlineText:
         blocks = counted(self.ranking.blocks, "config")
         figure = self._figure()
         shown = f": {figure}" if figure else ""
-        return [f"{self.leader} leads so far, over {blocks}{shown}."]
+        busy = ""
+        if self.ranking.is_busy:
+            what = disturbance_text(self.ranking.disturbance)
+            busy = f"; but the machine was busy ({what}), which alone can cause a difference"
+        return [f"{self.leader} leads so far, over {blocks}{shown}{busy}."]
 
     def fastest(self) -> list[str]:
         """Write that one arm is faster than all others."""
@@ -345,7 +350,7 @@ class _HeadlineText:
             sentences.append(f"{self.leader} is {figure}{self._results()}.")
         return sentences
 
-    def not_decided(
+    def measured_when_busy(
         self, contenders: Sequence[Behind], slower_by_pairs: Sequence[Arm]
     ) -> list[str]:
         """Write what was measured on a busy machine, and that other work can have caused it.
@@ -363,9 +368,13 @@ class _HeadlineText:
         bias = pair[0].bias if pair else None
         clause = busy_clause(self.ranking.disturbance, bias or compared.bias)
         sentences = [f"{self.leader} measured {figure}, {clause}."]
-        others = len(contenders) - 1
+        others = [c.arm for c in contenders if c is not compared]
         if others:
-            sentences.append(f"So {is_or_are(others)} {counted(others, 'other arm')}.")
+            names = [self.name(arm) for arm in others[:_MOST_NAMED]]
+            if len(others) > _MOST_NAMED:
+                names.append(f"{len(others) - _MOST_NAMED} more")
+            rest = f"The comparison with {joined(names)}"
+            sentences.append(f"{rest} is {INCONCLUSIVE}, too.")
         if slower_by_pairs:
             named = joined([self.name(arm) for arm in slower_by_pairs])
             sentences.append(f"{named} {is_or_are(len(slower_by_pairs))} slower.")

@@ -143,6 +143,20 @@ def test_the_fastest_arm_so_far_is_shown_now_and_then() -> None:
     assert len(leads) == 14, "each ranking reads all trials"
 
 
+def test_an_arm_does_not_lead_by_times_of_a_busy_machine() -> None:
+    leads = []
+    for disturbance in ({}, {"other_processes": 60.0}):
+        view = make_view(console(), PLAN)
+        for assignment in ASSIGNMENTS:
+            outcome = replace(timed(assignment.trial), disturbance=disturbance)
+            view.trial_finished(assignment.trial, outcome)
+        leads += view.leads[:1]
+    assert [(" leads: " in lead, "inconclusive" in lead) for lead in leads] == [
+        (True, False),
+        (False, True),
+    ]
+
+
 def test_scripts_get_an_object_for_each_event() -> None:
     out = console(terminal=True)
     view = make_view(out, PLAN, Messages(are_json=True), quiet=True)

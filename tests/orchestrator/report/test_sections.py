@@ -88,6 +88,8 @@ def test_a_busy_machine_is_named_below_the_configs_of_a_verdict_too(
     bullets = doubts(summarise(build_record(trials, (PORTABLE, XLA))))
     said = [bullet.text for bullet in bullets if bullet.kind == Kind.PROVISIONAL]
     assert len(said) == is_said
+    (headline,) = headlines(summarise(build_record(trials, (PORTABLE, XLA))))
+    assert ("68 %" in headline.sentences[0]) == is_said
     assert all(f"{busy_blocks} of {blocks} config" in text and "68 %" in text for text in said)
 
 
@@ -114,7 +116,7 @@ def test_what_is_measured_again_after_a_busy_time_is_the_least_that_gives_a_verd
         **search,
     )
     (said,) = [b.text for b in doubts(summarise(record)) if b.kind == Kind.PROVISIONAL]
-    assert said.endswith(f"--set {override}") and f"({trials} trials)" in said
+    assert said.endswith(f"--set {override} --wait-quiet 30m") and f"({trials} trials)" in said
 
 
 @pytest.mark.parametrize("objectives", [None, {"energy_j": "minimize"}])
@@ -350,7 +352,7 @@ def test_a_headline_does_not_leave_open_what_a_quiet_pair_has_decided() -> None:
     (head,) = headlines(summary)
     text = " ".join(head.sentences)
     assert "tensorflow/portable measured 1.10 × as fast as tensorflow/portable+unroll" in text
-    assert text.endswith("not decided. tensorflow/portable+xla is slower.")
+    assert text.endswith("inconclusive. tensorflow/portable+xla is slower.")
     assert any("1 of 2 comparisons" in bullet.text for bullet in doubts(summary))
 
 
