@@ -62,14 +62,12 @@ def plan(
     look = None if address is not None else Look()  # its seconds pass meanwhile
     from orchestrator.cluster import connection
     from orchestrator.execution.workload_check import check_spec_file
-    from orchestrator.planning.description import describe_plan
     from orchestrator.planning.lanes import make_lanes
     from orchestrator.planning.objectives import open_limit
     from orchestrator.planning.plan import make_plan
     from orchestrator.scheduling.forecast import Forecaster
     from orchestrator.scheduling.forecast_text import describe_forecast
     from orchestrator.scheduling.remaining import remaining_work
-    from orchestrator.scheduling.runnable import replaced_baseline
     from orchestrator.storage import resume
     from orchestrator.storage.home import SweepFolder
     from orchestrator.storage.tracking.trackers import tracking_uri
@@ -96,12 +94,8 @@ def plan(
         rest = dataclasses.asdict(expected) | {"fleets": list(map(dataclasses.asdict, others))}
         taken = {host: dataclasses.asdict(work) for host, work in seen().items()}
         write({**PLAN.head(), **made.as_json(), **opening, **rest, "other_work": taken})
-    else:
-        notes = [
-            *(work.failures.describe(arm) for arm in work.failures.stopped),
-            *replaced_baseline(checked, work.plan),
-        ]
-        show(f"{describe_plan(checked, made, expected.waits, [f'  {note}' for note in notes])}\n")
+    elif fleets or work.plan.possible or work.plan.awaited:
+        show(_plan_text(checked, work, expected.waits))
     if not fleets:
         _expect_a_start(checked, work, on_cluster=address is not None)
     if form != "json" and work.plan.possible and not made.possible:
@@ -111,6 +105,18 @@ def plan(
         show(f"{describe_forecast(expected, others, at_most=at_most)}\n")
         if work.missing or fleets:
             show(_busy_line(seen(), made, checked.disturbance_limits.others_cpu_pct))
+
+
+def _plan_text(spec: SweepSpec, work: RemainingWork, waits: Mapping[str, float]) -> str:
+    """Return what runs and what cannot, with the arms that are stopped or replace the baseline."""
+    from orchestrator.planning.description import describe_plan
+    from orchestrator.scheduling.runnable import replaced_baseline
+
+    notes = [
+        *(work.failures.describe(arm) for arm in work.failures.stopped),
+        *replaced_baseline(spec, work.plan),
+    ]
+    return f"{describe_plan(spec, work.running, waits, [f'  {note}' for note in notes])}\n"
 
 
 def _expect_a_start(spec: SweepSpec, work: RemainingWork, *, on_cluster: bool) -> None:

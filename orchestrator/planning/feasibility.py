@@ -11,6 +11,7 @@ from orchestrator.core.trial import Config, ConfigValue
 from orchestrator.hardware import HardwareClass, no_gpu_class_reason
 from orchestrator.hardware.gpu_readers import kinds_of_gpus
 from orchestrator.spec import HardwareEntry, SweepSpec
+from orchestrator.spec.errors import nearest
 from orchestrator.spec.model_probes import model_probes, written_value
 from orchestrator.spec.space import Space, activation, example
 from workloads import registry
@@ -76,8 +77,10 @@ def absence_reason(entry: HardwareEntry, hardware: Sequence[HardwareClass]) -> s
         return f"no {vendors} GPU found on {where} (asked through {libraries}){faults}"
     if entry.labels and any(hardware_class.matches(selector) for hardware_class in hardware):
         return f"no node of this class has the labels {labels_text(entry.labels)}"
-    present = ", ".join(repr(hardware_class.name) for hardware_class in hardware)
-    return f"no node is of this class; present: {present}{faults}"
+    names = [hardware_class.name for hardware_class in hardware]
+    near = nearest(selector, ["cpu", "gpu", *names])
+    present = ", ".join(map(repr, names))
+    return f"no node is of this class; present: {present}{f' ({near})' if near else ''}{faults}"
 
 
 def unusable_reason(entry: HardwareEntry, hardware: HardwareClass) -> str | None:

@@ -1,6 +1,6 @@
 """Checks across the keys of a valid spec: conditions, sampler, space, list, arms, blocks."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from orchestrator import sampling
 from orchestrator.core.caller import as_typed
@@ -35,6 +35,36 @@ def inconsistencies(spec: SweepSpec) -> list[ProblemAtPath]:
         *_measures(spec),
         *_pruner(spec),
         *workload_checks.check_workload(spec),
+    ]
+
+
+def independent_findings(spec: SweepSpec, removed: Collection[Path]) -> list[ProblemAtPath]:
+    """Return findings about names and values of a spec from which wrong values were removed.
+
+    None of them can be a consequence of what was removed. Paths are those of this spec.
+    """
+
+    def lacks(*prefix: str) -> bool:
+        return any(path[: len(prefix)] == prefix for path in removed)
+
+    arms = list(_arms(spec))
+    findings = [
+        *arms,
+        *([] if arms or lacks("arms") else _references(spec)),
+        *workload_checks.check_workload(spec, with_values=not any(_conditions(spec))),
+    ]
+    of_configs = lacks("settings") or lacks("search", "space") or lacks("search", "configs")
+    doubtful: list[Path] = []
+    if of_configs or lacks("arms"):  # settings of arms replace those of configs
+        doubtful += [("arms", "hardware"), ("arms", "variants")]
+    if lacks("search", "objectives"):
+        doubtful += [("margins",)]
+    return [
+        finding
+        for finding in findings
+        if finding.received != "nothing"
+        and finding.expected != workload_checks.FITTING_TOGETHER
+        and not any(finding.path[: len(path)] == path for path in doubtful)
     ]
 
 

@@ -45,6 +45,13 @@ LabelKey: TypeAlias = Annotated[str, pydantic.AfterValidator(_key)]
 ClassCondition: TypeAlias = Annotated[str, pydantic.BeforeValidator(_condition)]
 
 
+def _is_misspelt_device(selector: str) -> bool:
+    """Return whether `cpu` or `gpu` was meant: no hardware has a name of so few letters."""
+    word = selector.lower()
+    is_word = word.isalpha() and len(word) <= len("cpus")
+    return is_word and word not in ("cpu", "gpu") and bool(nearest(word, ("cpu", "gpu")))
+
+
 class HardwareEntry(fields.Strict):
     """Hardware classes, the nodes of them to use, and how a trial uses these.
 
@@ -104,6 +111,12 @@ class HardwareEntry(fields.Strict):
     def _consistent(self) -> Self:
         if self.selector is None and not self.labels:
             raise fields.refusal("class, labels or both", "neither")
+        if self.selector is not None and _is_misspelt_device(self.selector):
+            raise fields.refusal(
+                "cpu, gpu, or the name of a hardware class or of a GPU",
+                shown_value(self.selector),
+                hint=nearest(self.selector.lower(), ("cpu", "gpu")),
+            )
         if self.threads is not None and self.cpus is not None and self.threads > self.cpus:
             raise fields.refusal(f"at most cpus ({self.cpus})", str(self.threads), key="threads")
         if self.cpus is not None and (self.selector or "").lower() == "cpu":

@@ -28,6 +28,9 @@ from workloads.metrics import (
 )
 from workloads.own_code import PACKAGES, packages_of
 
+FITTING_TOGETHER = "settings that fit together"
+"""What is expected of settings that a workload refuses only together."""
+
 _NOT_SEARCHED = "a setting that no config has (the arms of a block share their config)"
 
 
@@ -41,8 +44,8 @@ def names_own_implementations(spec: SweepSpec) -> bool:
     return not is_built_in(spec) and spec.model is None
 
 
-def check_workload(spec: SweepSpec) -> Iterator[ProblemAtPath]:
-    """Report names and values that the workload does not accept."""
+def check_workload(spec: SweepSpec, *, with_values: bool = True) -> Iterator[ProblemAtPath]:
+    """Report names and values that the workload does not accept; values need valid conditions."""
     searched = _searched(spec)
     for name, path in searched.items():
         if name in spec.settings:
@@ -77,7 +80,8 @@ def check_workload(spec: SweepSpec) -> Iterator[ProblemAtPath]:
         yield ProblemAtPath(searched[name], expected, f"the parameter {name!r}", hint)
     yield from _metrics(spec, workload, given={*spec.settings, *searched})
     checked = [n for n in names if n not in workload.data_settings or n not in searched]
-    yield from _values(spec, workload, checked)
+    if with_values:
+        yield from _values(spec, workload, checked)
 
 
 def _searched(spec: SweepSpec) -> dict[str, Path]:
@@ -271,9 +275,7 @@ def _refused(workload: registry.Workload, settings: Mapping[str, Any]) -> list[P
         workload.resolve(settings)
     except ValidationError as error:
         return [
-            finding
-            if finding.path
-            else ProblemAtPath((), "settings that fit together", finding.expected)
+            finding if finding.path else ProblemAtPath((), FITTING_TOGETHER, finding.expected)
             for finding in from_pydantic(error)
         ]
     return []

@@ -34,6 +34,7 @@ from tests.orchestrator.storage.tracking.recording import writer
         ("run none.yaml", "no such file"),
         ("run mine.yaml --set settings.epoch=2", "--set settings.epoch"),
         ("run own.yaml", "workload: own.module:run cannot be used: "),
+        ("plan mine.yaml --set arms.hardware=[T4]", "no node is of this class; present: "),
         ("plan own.yaml", "workload: own.module:run cannot be used: "),
         (
             "plan mine.yaml --nodes '4 x NVIDIA T5'",

@@ -72,27 +72,58 @@ def test_a_missing_key_is_reported_where_its_parent_is() -> None:
     assert places["search.configs"] == places["search.objectives"] == "x.yaml:2"
 
 
-def test_all_problems_of_a_round_are_reported_together_in_the_order_of_the_file() -> None:
-    in_first_round = {
+def test_problems_are_reported_together_in_the_order_of_the_file() -> None:
+    wrong = {
         "name": "name: no",
-        "workload": "worklod: image_rows",
+        "epochs": "epochs: 0",
         "sampler": "sampler: tpx",
+        "units": "unit: [1, 2]",
         "layers": "layers: {low: 5, high: 2}",
         "val_accuracy": "val_accuracy: up",
-        "- tensorflow/cudnn": "- cudnn",
+        "step_ms": "step_msec: minimize",
+        "- tensorflow/portable": "- 3",
+        "- tensorflow/cudnn": "- tensorflow/cudn",
         "repeats": "repeats: 0",
     }
-    in_second_round = {"epochs": "epochs: 0", "units": "unit: [1, 2]"}
     added = "limits: {attempts: few}"
-    text = edit_spec(QUICK_SPEC, {**in_first_round, **in_second_round}, added)
+    text = edit_spec(QUICK_SPEC, wrong, added)
     problems = problems_of(text)
-    lines = [line_number(text, line) for line in (*in_first_round.values(), added)]
+    lines = [line_number(text, line) for line in (*wrong.values(), added)]
     assert [problem.place for problem in problems] == [f"x.yaml:{line}" for line in lines]
-    assert (problems[1].key, problems[1].hint) == ("worklod", "did you mean 'workload'?")
-    assert str(problems[3]).startswith("x.yaml:12: search.space.layers.low: expected low at most")
-    text = edit_spec(QUICK_SPEC, in_second_round)
-    lines = [line_number(text, line) for line in in_second_round.values()]
-    assert [problem.place for problem in problems_of(text)] == [f"x.yaml:{line}" for line in lines]
+    (layers,) = [problem for problem in problems if "layers" in problem.key]
+    assert str(layers).startswith("x.yaml:12: search.space.layers.low: expected low at most")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "added", "keys"),
+    [
+        ({"workload": "worklod: image_rows", "units": "unit: [1]"}, "", ["worklod"]),
+        ({"- tensorflow/portable": "- 3"}, "baseline: x/y", ["arms.implementations[0]"]),
+        (
+            {"val_accuracy": "val_accuracy: up", "step_ms": ""},
+            "",
+            ["search.objectives.val_accuracy"],
+        ),
+        ({"configs": "configs: many"}, "", ["search.configs"]),
+        (
+            {
+                "units": "units: {low: 2, high: 1}",
+                "layers": "layers: {choices: [1], when: {unit: 1}}",
+            },
+            "",
+            ["search.space.units.low"],
+        ),
+        (
+            {"layers": "layers: {choices: [1], when: {unit: [1]}}", "cell": "cell: lstn"},
+            "",
+            ["settings.cell", "search.space.layers.when.unit"],
+        ),
+    ],
+)
+def test_no_problem_is_a_consequence_of_another_one(
+    wrong: dict[str, str], added: str, keys: list[str]
+) -> None:
+    assert [p.key for p in problems_of(edit_spec(QUICK_SPEC, wrong, added))] == keys
 
 
 def test_a_users_own_workload_takes_any_settings_data_metrics_and_implementations() -> None:

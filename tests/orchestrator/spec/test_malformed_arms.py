@@ -18,6 +18,14 @@ MALFORMED_ARMS = [
         hint="'epochs'",
     ),
     MalformedSpec(
+        name="a misspelt device",
+        replaced={"hardware": "hardware: [cpu, gpus]"},
+        key="arms.hardware[1]",
+        expected="cpu, gpu, or the name of a hardware class",
+        received="'gpus'",
+        hint="'gpu'",
+    ),
+    MalformedSpec(
         name="a misspelt kernel",
         replaced={"- tensorflow/cudnn": "- tensorflow/cudn"},
         key="arms.implementations[1]",
