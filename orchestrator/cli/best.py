@@ -59,7 +59,7 @@ def _limit_option(
 )
 @click.option("--arm", default="*", help="Choose on this implementation or arm only.")
 @options.generation_option
-@click.option("--code", is_flag=True, help="Print the lines of Python that put it to use.")
+@click.option("--code", is_flag=True, help="Print a module of Python that puts it to use.")
 @options.output_options(_FORMATS)
 def best(  # noqa: PLR0913  (its options)
     *,
@@ -83,7 +83,7 @@ def best(  # noqa: PLR0913  (its options)
     record = api.read_sweep(sweep, generation=generation)
     choice = chosen.choose(record, metric, (*lower_limits, *upper_limits), arm)
     if code:
-        write_output(chosen.to_code(choice).encode(errors="replace"), path)
+        write_output(chosen.to_code(choice, record).encode(errors="replace"), path)
     elif form == "yaml":
         write_output(chosen.to_yaml(choice).encode(errors="replace"), path)
     else:

@@ -22,7 +22,7 @@ from orchestrator.core.names import names_arm
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Config
 from orchestrator.report.document import Document, Row, Section, Table
-from orchestrator.report.usage import usage_lines
+from orchestrator.report.usage import usage_lines, usage_program
 from orchestrator.report.verdicts import DIFFERENT_MATHEMATICS
 from orchestrator.report.wording import config_phrase, run_text
 from orchestrator.spec import HardwareEntry
@@ -149,17 +149,19 @@ def workload_keys(name: str) -> dict[str, str]:
     return {"model": workload.model_entry, **data}
 
 
-def to_code(chosen: Mapping[str, Any]) -> str:
-    """Return the lines of Python that put a choice to use; `Refusal` if there are none."""
+def to_code(chosen: Mapping[str, Any], record: SweepRecord) -> str:
+    """Return the module of Python that puts a choice to use; `Refusal` if there is none."""
     (implementation,) = chosen["spec"]["arms"]["implementations"]
-    if not chosen["code"]:
+    trials = [trial for trial in record.trials if trial.run_id in chosen["run_ids"]]
+    program = usage_program(trials[0].arm, trials)
+    if not program:
         raise Refusal(
             f"--code: expected an implementation of a Keras backend; received {implementation},"
             " whose code is the workload itself"
         )
     head = f"# {chosen['arm']}, with {config_phrase(chosen['config'])}"
     doubt = [f"# {_busy_doubt(chosen)}"] if chosen["disturbed_runs"] else []
-    return "\n".join((head, *doubt, *chosen["code"], ""))
+    return "\n".join((head, *doubt, program))
 
 
 def _busy_doubt(chosen: Mapping[str, Any]) -> str:

@@ -1,6 +1,6 @@
 """The lines of Python that put an implementation to use in a program without rnnsweep."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from orchestrator.core.arms import Arm
 from orchestrator.core.trial import FinishedTrial
@@ -58,13 +58,125 @@ def _keras_lines(implementation: Implementation) -> Iterator[str]:
     if implementation.kernel == "fused":
         yield f'model = rnnsweep.convert(model, "{implementation}") # after it is built'
         return
-    if implementation.kernel != AUTO:
-        is_cudnn = implementation.kernel == "cudnn"
-        unrolled = ", unroll=True" if "unroll" in implementation.options else ""
-        yield f"keras.layers.LSTM(…, use_cudnn={is_cudnn}{unrolled}) # and GRU alike"
-    if backend.is_eager(implementation) and not backend.always_eager:
-        yield "model.compile(…, run_eagerly=True)"
-    elif not backend.always_eager and (
-        implementation.kernel != AUTO or "xla" in implementation.options
-    ):
-        yield f"model.compile(…, jit_compile={backend.is_compiled(implementation)})"
+    if layer := _layer_options(implementation):
+        yield f"keras.layers.LSTM(…, {_as_arguments(layer)}) # and GRU alike"
+    if compilation := _compile_options(implementation):
+        yield f"model.compile(…, {_as_arguments(compilation)})"
+
+
+def _layer_options(implementation: Implementation) -> dict[str, bool]:
+    """Return the arguments of recurrent layers that choose the kernel."""
+    if implementation.kernel == AUTO:
+        return {}
+    unrolled = {"unroll": True} if "unroll" in implementation.options else {}
+    return {"use_cudnn": implementation.kernel == "cudnn", **unrolled}
+
+
+def _compile_options(implementation: Implementation) -> dict[str, bool]:
+    """Return the arguments of `model.compile` that choose how steps are compiled."""
+    backend = backends()[implementation.backend]
+    if backend.always_eager:
+        return {}
+    if backend.is_eager(implementation):
+        return {"run_eagerly": True}
+    if implementation.kernel != AUTO or "xla" in implementation.options:
+        return {"jit_compile": backend.is_compiled(implementation)}
+    return {}
+
+
+def _as_arguments(options: Mapping[str, bool]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in options.items())
+
+
+_IMPORTS = {
+    "keras": "import keras",
+    "rnnsweep": "import rnnsweep",
+    "tf": "import tensorflow as tf",
+    "torch": "import torch",
+    "jax": "import jax",
+}
+"""How a name that begins a line of code is imported."""
+
+
+def usage_program(arm: Arm, trials: Iterable[FinishedTrial]) -> str:
+    """Return what `usage_lines` says as a module of Python, which can be imported as it is.
+
+    What concerns the reader's own model or module is a function that takes it, or the options of
+    its layers and of its compilation. It is empty for an implementation of the user's own.
+    """
+    try:
+        implementation = parse_known_implementation(arm.implementation)
+    except ImplementationError:
+        return ""
+    kinds = {trial.outcome.environment.get(MODEL_KIND) for trial in trials}
+    threads = backends()[implementation.backend].threads_code if arm.usage.threads else ""
+    threads = threads.format(threads=arm.usage.threads)
+    if MODULE_KIND in kinds:
+        return _module_program(implementation, arm.device, threads)
+    return _keras_program(implementation, threads)
+
+
+def _keras_program(implementation: Implementation, threads: str) -> str:
+    backend = backends()[implementation.backend]
+    environment = [f'os.environ["KERAS_BACKEND"] = "{backend.keras_name}"']
+    statements = []
+    if threads.startswith("os."):
+        environment.append(threads)
+    elif threads:
+        statements.append(f"{threads}  # before the first operation")
+    if policy := _POLICIES.get(implementation.precision):
+        statements.append(f'keras.config.set_dtype_policy("{policy}")  # before the model is built')
+    if implementation.precision == "tf32" and backend.tf32_code:
+        statements.append(backend.tf32_code)
+    functions = []
+    if implementation.kernel == "fused":
+        convert = f'return rnnsweep.convert(model, "{implementation}")'
+        functions = ["def convert(model):  # after it is built", f"    {convert}"]
+    else:
+        statements += _options_of_layers_and_compilation(implementation)
+    names = ["rnnsweep"] if functions else []
+    head = ["import os", "", *environment, ""]
+    return _program(head, ["keras", *names], statements, functions)
+
+
+def _options_of_layers_and_compilation(implementation: Implementation) -> Iterator[str]:
+    layer, compilation = _layer_options(implementation), _compile_options(implementation)
+    if layer:
+        yield "# keras.layers.LSTM(…, **layer_options), and GRU alike:"
+        yield f"layer_options = dict({_as_arguments(layer)})"
+    if compilation:
+        yield "# model.compile(…, **compile_options):"
+        yield f"compile_options = dict({_as_arguments(compilation)})"
+
+
+def _module_program(implementation: Implementation, device: str, threads: str) -> str:
+    backend = backends()[implementation.backend]
+    torch_device = "cuda" if device == "gpu" else "cpu"
+    statements = [threads] if threads else []
+    if implementation.precision == "tf32" and backend.tf32_code:
+        statements.append(backend.tf32_code)
+    if implementation.precision == "fp16":
+        scaler = f'scaler = torch.amp.GradScaler("{torch_device}")'
+        statements.append(f"{scaler}  # scales the loss before backward, to train")
+    functions = []
+    if "compile" in implementation.options:
+        functions += ["def prepare(module):", "    return torch.compile(module)", "", ""]
+    functions.append("def call(module, inputs):")
+    if dtype := _AUTOCAST_TYPES.get(implementation.precision):
+        functions.append(f'    with torch.autocast("{torch_device}", {dtype}):  # the loss, too')
+        functions.append("        return module(inputs)")
+    else:
+        functions.append("    return module(inputs)")
+    return _program([], ["torch"], statements, functions)
+
+
+def _program(
+    head: list[str], imported: list[str], statements: list[str], functions: list[str]
+) -> str:
+    """Join the parts of a module; what its statements begin with is imported, too."""
+    names = [*imported, *(line.partition(".")[0] for line in statements)]
+    imports = sorted({_IMPORTS[name] for name in names if name in _IMPORTS})
+    lines = [*head, *imports]
+    lines += ["", *statements] if statements else []
+    lines += ["", "", *functions] if functions else []
+    return "\n".join((*lines, ""))

@@ -1,11 +1,15 @@
 """The lines that put an implementation to use in a program without rnnsweep."""
 
+import ast
+import os
+import sys
 from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 
 from orchestrator.core.arms import Usage
-from orchestrator.report.usage import usage_lines
+from orchestrator.report.usage import usage_lines, usage_program
 from tests.building.arms import PORTABLE
 from tests.building.trials import build_trial
 from workloads.protocol import MODEL_KIND, MODULE_KIND
@@ -65,3 +69,56 @@ def test_an_arm_with_a_number_of_threads_has_a_line_for_it(implementation: str, 
     *others, last = usage_lines(with_threads, [build_trial(0)])
     assert tuple(others) == usage_lines(as_usual, [build_trial(0)])
     assert part in last
+
+
+def _names(program: str) -> set[str]:
+    """Return the names that a module uses and nobody defines."""
+    tree = ast.parse(program)
+    nodes = [*ast.walk(tree)]
+    used = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    made = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    made |= {a.asname or a.name for n in nodes if isinstance(n, ast.Import) for a in n.names}
+    made |= {n.arg for n in nodes if isinstance(n, ast.arg)}
+    return used - made - {"dict"}
+
+
+@pytest.mark.parametrize(
+    ("implementation", "kind", "executed"),
+    [
+        ("tensorflow/auto", "", {}),
+        (
+            "tensorflow/portable+unroll+xla",
+            "",
+            {
+                "layer_options": {"use_cudnn": False, "unroll": True},
+                "compile_options": {"jit_compile": True},
+            },
+        ),
+        ("tensorflow/portable+tf32", "", {}),
+        ("jax/cudnn+bf16", "", {}),
+        ("torch/fused+bf16", "", {}),
+        ("torch/auto+tf32", MODULE_KIND, {}),
+        ("torch/auto+bf16+compile", MODULE_KIND, {}),
+        ("torch/auto+fp16", MODULE_KIND, {}),
+    ],
+)
+def test_a_program_defines_every_name_that_it_uses(
+    implementation: str, kind: str, executed: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = Usage(threads=2)
+    arm = replace(PORTABLE, implementation=implementation)
+    arm = replace(arm, hardware=replace(arm.hardware, usage=usage))
+    program = usage_program(arm, [build_trial(0, environment={MODEL_KIND: kind})])
+    assert not _names(program)
+    for module in ("keras", "tensorflow", "torch", "jax", "rnnsweep"):
+        monkeypatch.setitem(sys.modules, module, Mock())
+    monkeypatch.setattr("os.environ", {})
+    found: dict[str, object] = {}
+    exec(compile(program, "printed", "exec"), found)
+    assert {name: found[name] for name in executed} == executed
+    if not kind:
+        backend = implementation.partition("/")[0]
+        assert os.environ["KERAS_BACKEND"] == backend
+        assert program.index("KERAS_BACKEND") < program.index("import keras")
+    elif "compile" in implementation:
+        assert program.index("torch.compile") < program.index("torch.autocast")
