@@ -101,17 +101,22 @@ class OtherSweep(Refusal):
 
 
 class SweepNotFound(Refusal, LookupError):
-    """The store has no such sweep; `nearest` are the names most like it, or all if few."""
+    """The store has no such sweep; `nearest` are the names most like it, or empty without any."""
 
     def __init__(self, name: str, store: str, nearest: Sequence[str] = ()) -> None:
         super().__init__(name, store, tuple(nearest))
         self.name, self.store, self.nearest = name, store, tuple(nearest)
 
     def __str__(self) -> str:
-        nearest = f"; the nearest there: {', '.join(self.nearest)}" if self.nearest else ""
+        elsewhere = "set RNNSWEEP_HOME (or MLFLOW_TRACKING_URI) to the place that has it"
+        if not self.nearest:
+            return (
+                f"no sweep '{self.name}': {self.store} has no sweeps yet. Run it first (rnnsweep"
+                f" run SPEC), or {elsewhere}"
+            )
         return (
-            f"no sweep '{self.name}' in {self.store}{nearest}. Name one of those, run the sweep"
-            " first, or set MLFLOW_TRACKING_URI (or RNNSWEEP_HOME) to the store that has it"
+            f"no sweep '{self.name}' in {self.store}; the nearest there:"
+            f" {', '.join(self.nearest)}. Name one of those, run it first, or {elsewhere}"
         )
 
 

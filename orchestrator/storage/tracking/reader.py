@@ -37,8 +37,7 @@ def read_stored_sweep(tracking_uri: str, name: str, generation: int | None = Non
     `name` may be a label too (`quickstart#2`). A sweep whose driver died reads as stopped. Raise
     `SweepNotFound` if the tracker has none of that name and generation.
     """
-    tracker = open_tracker(tracking_uri)
-    parent, manifest = _parent(tracker, *_split(name, generation))
+    tracker, parent, manifest = _find_sweep(tracking_uri, name, generation)
     return _read(tracker, parent, manifest)
 
 
@@ -60,8 +59,7 @@ class StoredSweep:
 
 def read_whole_sweep(tracking_uri: str, name: str, generation: int | None = None) -> StoredSweep:
     """Return all that the tracker has of a sweep, as `read_stored_sweep` finds it."""
-    tracker = open_tracker(tracking_uri)
-    parent, manifest = _parent(tracker, *_split(name, generation))
+    tracker, parent, manifest = _find_sweep(tracking_uri, name, generation)
     stored = trial_table.read_trials(tracker, parent, manifest.identity)
     record = sweep_of(tracker, parent, manifest, list(stored.finished.values()))
     has_spec = SPEC_FILE in tracker.files(parent.run_id)
@@ -77,8 +75,7 @@ def read_rows(
     That is quicker than `read_stored_sweep` unless trials were recorded or deleted after the table
     was written.
     """
-    tracker = open_tracker(tracking_uri)
-    parent, manifest = _parent(tracker, *_split(name, generation))
+    tracker, parent, manifest = _find_sweep(tracking_uri, name, generation)
     rows = trial_table.read_table_rows(tracker, parent)
     if rows is None or manifest.criteria.prices:  # costs follow from the prices of the last start
         record = _read(tracker, parent, manifest)
@@ -165,6 +162,17 @@ def list_sweeps(tracking_uri: str) -> list[StoredRun]:
     """Return the parent run of each generation of every sweep, the latest started first."""
     tracker = open_tracker(tracking_uri)
     return sorted(tracker.sweep_runs(), key=lambda run: run.start_ms, reverse=True)
+
+
+def _find_sweep(
+    tracking_uri: str, name: str, generation: int | None
+) -> tuple[Tracker, StoredRun, Manifest]:
+    """Return the tracker, the parent run and the manifest of a sweep, or raise `SweepNotFound`."""
+    try:
+        tracker = open_tracker(tracking_uri)
+    except errors.StoreMissing as missing:
+        raise errors.SweepNotFound(name, missing.args[0]) from missing
+    return tracker, *_parent(tracker, *_split(name, generation))
 
 
 def _split(name: str, generation: int | None) -> tuple[str, int | None]:

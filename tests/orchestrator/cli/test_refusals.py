@@ -45,7 +45,8 @@ from tests.orchestrator.storage.tracking.recording import writer
             "--home: expected an absolute path",
         ),
         ("status none", "RNNSWEEP_HOME"),
-        ("report none", "Run a sweep first"),
+        ("report none", "no sweep 'none'"),
+        ("query none", "has no sweeps yet"),
         ("report none --format html5", "markdown"),
         (
             "report none -o r.pdf",
