@@ -58,7 +58,10 @@ def _import(workload: Workload, entry: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             raise  # the module exists; an import inside it is missing
-        advice = "put it next to the spec file, or install its package on every node"
+        advice = (
+            "put it into the current folder or next to the spec file, or install its package on"
+            " every node"
+        )
         if error.name == SESSION_PACKAGE:
             advice = "its functions are in a notebook or a script: call run_sweep there again"
         raise BadRequest(

@@ -14,15 +14,16 @@ import click
 from orchestrator import api
 from orchestrator.cli import options
 from orchestrator.cli.command import command
-from orchestrator.cli.exit_codes import COMPLETE, WITH_FAILURES
+from orchestrator.cli.exit_codes import COMPLETE, REFUSED
 from orchestrator.cli.output import write
+from orchestrator.core.errors import Refusal
 
 if TYPE_CHECKING:
     from orchestrator.analysis.cost_model import Expectation
 
 _NOTES = """
 90 % of such trials are expected in the intervals. Nothing is predicted outside of the measured
-ranges. Exit code 1 if nothing can be predicted.
+ranges: exit code 2 if there is nothing else.
 """
 
 
@@ -62,6 +63,8 @@ def predict(
                 for prediction in expected
             ]
         )
+    elif not predicted:
+        raise Refusal(_reasons(expected)[0])
     else:
         titles = {"arm": "arm", "target": "cost", "value": "expected", "low": "low", "high": "high"}
         columns = [
@@ -69,12 +72,10 @@ def predict(
             for name, title in titles.items()
         ]
         table = make_table(columns, predicted)
-        section = Section(
-            "", tables=(table,) if predicted else (), paragraphs=tuple(_reasons(expected))
-        )
+        section = Section("", tables=(table,), paragraphs=tuple(_reasons(expected)))
         title = f"Expected of {config_phrase(config)} by {sweep}"
         write(Document(title, (section,)))
-    return COMPLETE if predicted else WITH_FAILURES
+    return COMPLETE if predicted else REFUSED
 
 
 def _reasons(expected: Sequence[Expectation]) -> list[str]:
@@ -91,8 +92,8 @@ def _reasons(expected: Sequence[Expectation]) -> list[str]:
             place = f"{prediction.target} of {prediction.arm}: "  # with which a reason begins
             of_arms = places.setdefault(prediction.reason.removeprefix(place), {})
             of_arms.setdefault(str(prediction.arm), []).append(prediction.target)
-    if places and not any(prediction.value is not None for prediction in expected):
-        return [f"nothing is predicted: {next(iter(places))}"]
+    if not any(prediction.value is not None for prediction in expected):
+        return [f"nothing is predicted: {next(iter(places), 'the sweep has no complete trial')}"]
     return [
         f"{reason} ({'; '.join(f'{joined(costs)} of {arm}' for arm, costs in of_arms.items())})"
         for reason, of_arms in places.items()

@@ -56,6 +56,9 @@ _POLL_S = 1.0
 _ADDRESSES = (TRACKING_URI_VARIABLE, MLFLOW_URI_VARIABLE)
 """The variables with the tracker's address; the first one that is set counts."""
 
+_NO_SUCH_HOST = (socket.EAI_NONAME, socket.EAI_NODATA)
+"""Errors that last: the name of a host is wrong. Others may be those of a network that is down."""
+
 _LOCAL = (None, "localhost", "127.0.0.1", "::1", "0.0.0.0")
 
 
@@ -283,6 +286,8 @@ def _checked(address: str) -> str:
     try:
         socket.create_connection((parts.hostname, port), timeout=_ANSWER_S).close()
     except (OSError, UnicodeError) as error:
+        if isinstance(error, UnicodeError) or getattr(error, "errno", None) in _NO_SUCH_HOST:
+            raise SubmissionError(_no_answer(address, error)) from error
         raise OutOfReach(_no_answer(address, error)) from error
     return address.rstrip("/")
 

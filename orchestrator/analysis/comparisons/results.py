@@ -6,7 +6,7 @@ The arms of one metric are one family: the more there are, the wider each interv
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Literal
 
@@ -27,6 +27,9 @@ _VERDICTS: Mapping[Direction, Mapping[Conclusion, ResultVerdict]] = {
     "maximize": {"same": "equal", "more": "better", "less": "worse"},
     "minimize": {"same": "equal", "more": "worse", "less": "better"},
 }
+_ROUNDING_OF_MARGIN = 1e-4
+"""A difference below this share of the margin is the rounding of float32, and reads as none."""
+
 _SIDES = ("its", "the baseline's")
 _UNSPOILED: tuple[ResultVerdict, ResultVerdict] = ("worse", "better")
 """The verdict that a divergence of this side, or of the baseline, does not contradict."""
@@ -65,8 +68,12 @@ class ResultComparison:
 
     @property
     def shown(self) -> Estimate:
-        """The difference with the interval that decides the verdict."""
-        return self.corrected or self.difference
+        """The difference with the interval that decides the verdict, without rounding errors."""
+        shown, least = self.corrected or self.difference, _ROUNDING_OF_MARGIN * self.margin
+        value, low, high = (
+            0.0 if abs(end) < least else end for end in (shown.value, shown.low, shown.high)
+        )
+        return replace(shown, value=value, low=low, high=high)
 
 
 def compare_results(

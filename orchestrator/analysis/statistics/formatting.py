@@ -78,7 +78,7 @@ def difference(estimate: Estimate | None) -> str:
 
 def difference_value(estimate: Estimate, *, sign: bool = True) -> str:
     """Format a mean difference as `difference` does, without its interval: `-0.0012`."""
-    if estimate.high == math.inf:
+    if estimate.high == math.inf and estimate.value:
         return f"{estimate.value:{'+' if sign else ''}.3g}"
     return _fixed(estimate.value, _difference_decimals(estimate), sign=sign)
 
@@ -108,6 +108,12 @@ def number(value: float) -> str:
     if (is_whole or abs(rounded) >= 10 ** (_FIGURES - 1)) and abs(value) < _MANY:
         return f"{value if is_whole else rounded:,.0f}"
     return f"{value:{'' if rounded == value else '#'}.{_FIGURES}g}"
+
+
+def plain(value: float) -> str:
+    """Format an amount of money as `number` does, but never with a power of ten: `0.0000123`."""
+    is_small = math.isfinite(value) and 0 < abs(value) < 1
+    return _fixed(value, _FIGURES - 1 - _magnitude(value)) if is_small else number(value)
 
 
 def joined(parts: Sequence[str]) -> str:

@@ -28,6 +28,8 @@ from orchestrator.report.wording import (
 from workloads.own_code import packages_of
 from workloads.registry import has_random_data, is_own_model
 
+_MEMORY = {"peak_rss_mib", "peak_gpu_mib"}
+
 _MOST_CAUSES = 3
 """The most causes of failures that have a bullet; more are counted."""
 
@@ -60,6 +62,7 @@ def doubts(summary: ReportSummary) -> tuple[Bullet, ...]:
         *_unequal_start(summary),
         *_impossible(summary),
         *_other_baseline(summary),
+        *_no_memory(summary),
     )
 
 
@@ -257,6 +260,24 @@ def _other_baseline(summary: ReportSummary) -> Iterator[Bullet]:
     """Write that the comparisons have another baseline than the one that was asked for."""
     if summary.baseline and summary.baseline.instead_of:
         yield Bullet(Kind.MISSING, f"{summary.baseline.instead_of}.")
+
+
+def _no_memory(summary: ReportSummary) -> Iterator[Bullet]:
+    """Write why some arms have no peak memory, if others have one."""
+    has_memory = {row.arm for row in summary.arms if _MEMORY & row.measures.keys()}
+    complete = [trial for trial in summary.trials if trial.status == "complete"]
+    first = {trial.arm for trial in complete if trial.trainer_trials == 0}
+    without = {trial.arm for trial in complete} - first - has_memory
+    if not has_memory or not without:
+        return
+    name = arm_names(summary)
+    arms = [name(row.arm) for row in summary.arms if row.arm in without]
+    named = arms if len(arms) <= 2 else [arms[0], counted(len(arms) - 1, "other arm")]
+    yield Bullet(
+        Kind.MISSING,
+        f"No peak memory of {joined(named)}: only the first trial of a trainer process has one. "
+        "With trainer: fresh in the spec, every trial has one.",
+    )
 
 
 def _is_auto(summary: ReportSummary) -> bool:

@@ -11,6 +11,7 @@ from orchestrator.analysis.statistics.estimates import Estimate
 from orchestrator.analysis.statistics.formatting import (
     difference_value,
     number,
+    plain,
 )
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
@@ -136,7 +137,7 @@ def arms_table(summary: ReportSummary, most: int | None = None) -> Table:
         Column("s in all" if has_compiling else "s to train", whole_training),
         Column("peak MiB", memory, numeric=True),
         Column("mJ/sample", partial(middle, "energy_per_sample_j", per=1e-3)),
-        Column("USD to train", partial(middle, "train_cost_usd")),
+        Column("USD to train", partial(middle, "train_cost_usd"), show=plain, numeric=True),
     ]
     columns = [replace(column, optional=True) for column in columns]
     return make_table(columns, sorted(summary.arms, key=time)[:most])

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from orchestrator.analysis.comparisons.targets import ExpenseToTarget, Target, TargetArm
 from orchestrator.analysis.statistics.estimates import Spread
-from orchestrator.analysis.statistics.formatting import joined, number, quartiles
+from orchestrator.analysis.statistics.formatting import joined, number, plain, quartiles
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.document import Column, Section, Table, make_table
 from orchestrator.report.wording import ArmNames
@@ -73,5 +73,5 @@ def _cell(reached: ExpenseToTarget) -> str:
         return quartiles(Spread(reached.trials, median, low, high))
     if low is None:
         return _NEVER
-    median_text, high_text = (_NEVER if end is None else number(end) for end in (median, high))
-    return f"{median_text} ({number(low)}–{high_text})"
+    median_text, high_text = (_NEVER if end is None else plain(end) for end in (median, high))
+    return f"{median_text} ({plain(low)}–{high_text})"

@@ -88,6 +88,7 @@ from tests.orchestrator.storage.tracking.recording import writer
         ("status --address auto", "http://10.0.0.5:8265), received 'auto'"),
         ("status --address http://", "http://10.0.0.5:8265), received 'http://'"),
         ("status --address http://a:b", "http://10.0.0.5:8265), received 'http://a:b'"),
+        ("status --address http://none.invalid:8265", "http://none.invalid:8265"),
         ("status --address ray://a:1", "http://10.0.0.5:8265), received 'ray://a:1'"),
     ],
 )

@@ -441,3 +441,41 @@ def test_few_configs_give_factors_no_interval_without_ends(blocks: int) -> None:
     texts = [bullet.text for bullet in factor_bullets(summarise(few))]
     assert len(texts) == 2
     assert not any("∞" in text or "inf" in text for text in texts)
+
+
+def test_arms_without_peak_memory_are_named_where_others_have_one() -> None:
+    trials = [
+        build_trial(
+            block,
+            arm,
+            metrics={"step_ms": 10.0, "peak_rss_mib": 900.0},
+            trainer_trials=int(arm == XLA or block > 0),
+        )
+        for block in range(6)
+        for arm in (PORTABLE, XLA)
+    ]
+    for chosen, said in ((trials, 1), (trials[::2], 0)):
+        bullets = doubts(summarise(build_record(chosen, (PORTABLE, XLA))))
+        assert sum("peak memory" in b.text and XLA.short_name in b.text for b in bullets) == said
+
+
+def test_the_rounding_of_an_accuracy_is_no_difference_and_a_small_price_is_written_out() -> None:
+    trials = [
+        build_trial(
+            block,
+            arm,
+            metrics={
+                "step_ms": 10.0,
+                "val_accuracy": 0.9 - 7.45e-09 * (arm == XLA) * (1 + block % 2),
+                "train_cost_usd": 1.23e-05,
+            },
+        )
+        for block in range(8)
+        for arm in (PORTABLE, XLA)
+    ]
+    for blocks in (2, 8):
+        table = arms_table(summarise(build_record(trials[: 2 * blocks], (PORTABLE, XLA))))
+        (row,) = [row for row in table.rows if row[0] == XLA.short_name]
+        cells = dict(zip(table.headers, row, strict=True))
+        assert cells["Δ accuracy"] == "0.00"
+        assert cells["USD to train"] == "0.0000123"
