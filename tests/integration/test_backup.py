@@ -1,4 +1,4 @@
-"""A backup as in `docs/operation.md`, made while a sweep runs, is restored and continued."""
+"""A backup as in `docs/operation.md`, made while sweeps run, is restored and continued."""
 
 import json
 import re
@@ -22,32 +22,35 @@ def back_up(home: Path, backup: Path) -> None:
 
 
 @pytest.mark.full
-def test_a_backup_of_a_running_sweep_is_restored_and_continued(home: Home, tmp_path: Path) -> None:
+def test_a_backup_of_two_sweeps_that_share_a_cluster_is_restored_and_continued(
+    joining: Home, tmp_path: Path
+) -> None:
     arms = ["python/a", "python/waits"]
-    spec = home.spec("kept", {"sleep_s": 1.0}, implementations=arms, configs=8)
-    home.gate.touch()
-    with home.running("run", spec, "--yes") as command:
-        wait_for(lambda: home.children("kept"), describe=command.printed)
-        home.gate.unlink()  # the next trial of one arm waits
-        wait_for(home.waiting.exists, describe=command.printed)
-        back_up(home.path, tmp_path / "moved home")
-        command.kill()
-        command.wait()
-    recorder = "orchestrator.storage.tracking"  # writes artifacts until it ends, too
-    wait_for(lambda: not [one for one in home.processes() if recorder in one.info["cmdline"]])
-    restored = Home(tmp_path / "moved home")
-    code = restored.run("check", "kept", "--format", "json").code
-    assert code in (0, 1)  # the journal may have a trial that the store lacks
-    home.gate.touch()
-    artifacts = sorted((home.path / "mlartifacts").rglob("*"))
-    prometheus = tmp_path / "kept.prom"
-    restored.run("run", spec, "--yes", "--prometheus", prometheus).expect()
-    assert sorted((home.path / "mlartifacts").rglob("*")) == artifacts  # the copy has its own
-    checked = json.loads(restored.run("check", "kept", "--format", "json").expect().out)
-    assert (checked["agrees"], checked["trials"]) == (True, {"journal": 16, "store": 16})
-    assert restored.run("report", "kept").expect().out
-    status = json.loads(restored.run("status", "kept", "--format", "json").expect().out)
+    first = joining.spec("first", {"sleep_s": 1.0}, implementations=arms, configs=4)
+    second = joining.spec("second", configs=1)
+    joining.gate.touch()
+    with joining.running("run", first) as holding:
+        wait_for(lambda: joining.children("first"), describe=holding.printed)
+        joining.gate.unlink()  # the next trial of one arm waits
+        wait_for(joining.waiting.exists, describe=holding.printed)
+        back_up(joining.path, tmp_path / "moved home")
+        with joining.running("run", second) as waiting:
+            waiting.until("may be in use by another sweep")
+            joining.gate.touch()
+            holding.done().expect(0)
+            waiting.done().expect(0)
+    joining.expect_exactly_once("first", 8)
+    joining.expect_exactly_once("second", 2)
+
+    artifacts = sorted((joining.path / "mlartifacts").rglob("*"))
+    restored = Home(tmp_path / "moved home", joining.address)
+    prometheus = tmp_path / "first.prom"
+    restored.run("run", first, "--prometheus", prometheus).expect()
+    assert sorted((joining.path / "mlartifacts").rglob("*")) == artifacts  # the copy has its own
+    checked = json.loads(restored.run("check", "first", "--format", "json").expect().out)
+    assert (checked["agrees"], checked["trials"]) == (True, {"journal": 8, "store": 8})
+    status = json.loads(restored.run("status", "first", "--format", "json").expect().out)
     (row,) = status["sweeps"]
-    assert (row["state"], row["driver"], row["trials"]["ended"]) == ("complete", None, 16)
+    assert (row["state"], row["driver"], row["trials"]["ended"]) == ("complete", None, 8)
     assert (row["heartbeat"]["has_ended"], row["heartbeat"]["not_in_store"]) == (True, 0)
-    assert 'rnnsweep_trials_ended{sweep="kept"} 16\n' in prometheus.read_text()
+    assert 'rnnsweep_trials_ended{sweep="first"} 8\n' in prometheus.read_text()
