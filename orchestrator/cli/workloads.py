@@ -12,12 +12,15 @@ from orchestrator.core.errors import Refusal
 
 @command(
     examples=["rnnsweep workloads image_rows --set cell=gru"],
-    notes="The list includes the implementations, their options and where each can run.",
+    notes="Without NAME, each has a line. `--format json` has all that `--full` has.",
 )
 @click.argument("name", required=False)
 @options.set_option("Show what runs with this setting of NAME, such as cell=gru; may be repeated.")
+@click.option("--full", is_flag=True, help="Describe all workloads, and what each kernel supports.")
 @options.json_option
-def workloads(name: str | None, overrides: tuple[str, ...], form: str | None) -> None:
+def workloads(
+    name: str | None, overrides: tuple[str, ...], *, full: bool, form: str | None
+) -> None:
     """List the workloads and their settings, or describe one."""
     from orchestrator.cluster import connection
     from orchestrator.diagnostics import workload_catalogue as catalogue
@@ -33,5 +36,7 @@ def workloads(name: str | None, overrides: tuple[str, ...], form: str | None) ->
         listing = catalogue.workload_catalogue(name, overrides, classes)
     if form == "json":
         write(catalogue.catalogue_json(listing))
-    else:
+    elif full or name:
         write(catalogue.catalogue_document(listing))
+    else:
+        write(catalogue.overview_document(listing))

@@ -128,7 +128,7 @@ def needs() -> Iterator[dict[str, str | None]]:
 def catalogue_document(catalogue: Catalogue) -> Document:
     """Return settings and metrics, what runs here, and the needs of each kernel."""
     is_full = catalogue.workloads == registry.BUILT_IN
-    hint = "What each kernel supports: rnnsweep workloads, without a name"
+    hint = "What each kernel supports: rnnsweep workloads --full"
     if is_full:
         hint = "Your own workload: package.module:function (see help(rnnsweep.Context) in Python)"
     tasks = [(workload.name, workload.summary) for workload in catalogue.workloads]
@@ -143,6 +143,33 @@ def catalogue_document(catalogue: Catalogue) -> Document:
     if is_full:
         sections.append(_support_everywhere())
     return Document("Workloads", tuple(sections))
+
+
+def overview_document(catalogue: Catalogue) -> Document:
+    """Return a line for each workload, and the implementations that run all of them here."""
+    tasks = tuple((workload.name, workload.summary) for workload in catalogue.workloads)
+    own = "Your own workload: package.module:function (see help(rnnsweep.Context) in Python)"
+    section = Section(
+        "",
+        tables=(Table(("workload", "task"), tasks),),
+        paragraphs=(own, *(_runs_here(catalogue, hardware) for hardware in catalogue.hardware)),
+    )
+    first = catalogue.workloads[0].name
+    more = (
+        f"One workload's settings, metrics, and what runs: rnnsweep workloads {first}; all of them,"
+        " and what each kernel supports: rnnsweep workloads --full"
+    )
+    return Document("Workloads", (section, Section("More", paragraphs=(more,))))
+
+
+def _runs_here(catalogue: Catalogue, hardware: HardwareClass) -> str:
+    """Write which implementations run some workload on a class of hardware."""
+    runs = [
+        str(plain)
+        for plain in PLAIN
+        if any(catalogue.reason(plain, task, hardware) is None for task in catalogue.workloads)
+    ]
+    return f"On {hardware.name}: {', '.join(runs) or 'no implementation runs'}"
 
 
 def _definitions(

@@ -55,18 +55,38 @@ def _sentence(summary: ReportSummary, ranking: Ranking) -> str:
 
 
 def _pays_off(summary: ReportSummary, leader: Arm, others: Collection[Arm]) -> str:
-    """Write after how many steps the leader's longer compilation pays off, if that is known."""
-    longer = f"; the longer compilation of {arm_names(summary)(leader)}"
+    """Write after how many steps the leader's longer compilation pays off, if that is known.
+
+    Where the break-even is inconclusive, the number follows from the medians that the report shows.
+    """
+    longer, noun = f"; the longer compilation of {arm_names(summary)(leader)}", step_noun(summary)
     for point in summary.break_evens:
-        extra, saved = point.extra_compile_s, point.saved_step_ms
-        if point.arm != leader or point.baseline not in others or extra is None or saved is None:
+        saved = point.saved_step_ms
+        if point.arm != leader or point.baseline not in others or saved is None:
             continue
         if point.verdict == "never" or saved.value <= 0:
             return f"{longer} does not pay off"
-        steps = point.steps.value if point.steps else 1000 * extra.value / saved.value
-        so_far = "" if point.steps else ", by these figures alone"
-        return f"{longer} pays off after about {about(steps)} {step_noun(summary)}s{so_far}"
+        if point.steps:
+            steps = about(point.steps.value)
+            return f"{longer} pays off after about {steps} {noun}s, averaged over the configs"
+        more = _more_steps_to_pay_off(summary, leader, point.baseline)
+        if more is not None:
+            return f"{longer} pays off after about {about(more)} more {noun}s, by these figures"
     return ""
+
+
+def _more_steps_to_pay_off(summary: ReportSummary, leader: Arm, other: Arm) -> float | None:
+    """Return after how many more steps the leader catches up, by medians; None if it does not."""
+    medians = {
+        row.arm: {metric: spread.median for metric, spread in row.measures.items()}
+        for row in summary.arms
+    }
+    ours, theirs = medians[leader], medians[other]
+    if not {"step_ms", "whole_train_s"} <= ours.keys() & theirs.keys():
+        return None
+    behind_s = ours["whole_train_s"] - theirs["whole_train_s"]
+    saved_ms = theirs["step_ms"] - ours["step_ms"]
+    return 1000 * behind_s / saved_ms if behind_s > 0 and saved_ms > 0 else None
 
 
 def _steps_text(summary: ReportSummary, arms: Collection[Arm]) -> str:

@@ -9,6 +9,7 @@ import pytest
 from orchestrator.diagnostics import workload_catalogue as catalogue
 from orchestrator.diagnostics.workload_catalogue import Catalogue
 from orchestrator.report.document import Document
+from orchestrator.report.formats.text import to_text
 from tests.orchestrator.planning.test_plan import machine
 from workloads import registry
 from workloads.backends.registry import all_options
@@ -78,3 +79,12 @@ def test_the_needs_have_every_trait_and_option() -> None:
         assert {getattr(traits, trait.name) for traits in stacks} > {getattr(usual, trait.name)}
     assert {traits.cell for traits in stacks} == set(typing.get_args(Cell))
     assert set(itertools.chain(*options)) == set(all_options())
+
+
+def test_an_overview_has_a_line_for_each_workload_and_what_runs_here() -> None:
+    overview = catalogue.overview_document(Catalogue(machine(gpus=1)))
+    (table,) = overview.sections[0].tables
+    assert [row[0] for row in table.rows] == [workload.name for workload in registry.BUILT_IN]
+    (on_cpu,) = [text for text in overview.sections[0].paragraphs if text.startswith("On CPU A")]
+    assert "torch/fused" in on_cpu and "cudnn" not in on_cpu
+    assert len(to_text(overview).splitlines()) < 24
