@@ -113,7 +113,7 @@ def test_a_report_prints_commands_that_its_spec_accepts(search: str, problem: st
     for start in STARTS.values():
         summary = build_summary(search, problem, start)
         for is_full in (False, True):
-            text = render(summary, "text", width=100_000, full=is_full)
+            text = render(summary, "text", width=3_000, full=is_full)
             for words in printed_commands(text):
                 context = parsed(words)
                 if "spec" in context.params:

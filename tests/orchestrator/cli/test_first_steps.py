@@ -67,7 +67,7 @@ def machine(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(f"MLFLOW_HTTP_REQUEST_{name}", "1")
     monkeypatch.setattr(doctor, "TrainerProcess", lambda *_: open(__file__))  # noqa: SIM115, PTH123
     monkeypatch.setattr(doctor, "ask_trainer", lambda *_: TrainerAnswer(facts=facts))
-    monkeypatch.setattr(connection, "_join", lambda *_, **__: connection.this_machine())
+    monkeypatch.setattr(connection, "_start_here", lambda *_: connection.this_machine())
     for module in ("orchestrator.diagnostics.doctor", "workloads.eligibility"):
         monkeypatch.setattr(f"{module}.is_installed", "tensorflow".__eq__)
 

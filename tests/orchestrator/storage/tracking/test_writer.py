@@ -173,11 +173,12 @@ def test_a_suspended_driver_leaves_one_run_of_the_trial_that_it_wrote_late(
     home: Path, monkeypatch: pytest.MonkeyPatch, error: type[TrackingError] | None
 ) -> None:
     kind: Any = type(tracker(home))
-    create_run, log, later_s = kind.create_trial_run, kind.log, time.time() + LEASE_S + 1
+    create_run, log = kind.create_trial_run, kind.log
 
     def suspended(store: Tracker, *content: Any) -> StoredRun:
         monkeypatch.setattr(kind, "create_trial_run", create_run)
         run = create_run(store, *content) if error is ContentRefused else None
+        later_s = time.time() + LEASE_S + 1
         monkeypatch.setattr(time, "time", lambda: later_s)
         record(home, build_full_trial())
         if error is not None:
