@@ -13,7 +13,9 @@ NAME = "stoppable"
 WAITS: dict[str, Any] = {"implementations": ["python/a", "python/waits"]}
 
 
-def test_a_signal_stops_a_sweep_and_no_process_remains(home: Home) -> None:
+def test_a_stopped_sweep_leaves_no_process_and_the_same_command_finishes_and_extends_it(
+    home: Home,
+) -> None:
     spec = home.spec(NAME, **WAITS)
     with home.running("run", spec) as command:
         wait_until_it_waits(home, command)
@@ -27,8 +29,18 @@ def test_a_signal_stops_a_sweep_and_no_process_remains(home: Home) -> None:
     assert f"Resume with: rnnsweep run {spec}" in done.err
     (parent,) = home.parents(NAME)
     assert (parent.info.status, parent.data.tags["state"]) == ("KILLED", "stopped")
-    home.expect_exactly_once(NAME, len(home.finished(NAME)))
+    ended = home.finished(NAME)
+    home.expect_exactly_once(NAME, len(ended))
     assert home.run("status", NAME).expect(0).out.startswith(f"{NAME}: stopped")
+
+    home.gate.touch()
+    done = home.run("run", spec, "--set", "repeats=2").expect(0)
+    assert "8 of 8 trials complete" in done.out
+    home.expect_exactly_once(NAME, 8)
+    assert home.finished(NAME)[: len(ended)] == ended
+    metrics = [record["outcome"]["metrics"] for record in home.finished(NAME)]
+    niceness = {values["niceness"] for values in metrics}
+    assert niceness == {os.nice(0)}, "no trial has a lower priority"
 
 
 def test_a_second_signal_stops_at_once(home: Home) -> None:
@@ -43,23 +55,6 @@ def test_a_second_signal_stops_at_once(home: Home) -> None:
         f"Stopped at once; finished trials are kept. Resume with: rnnsweep run {spec}\n" in done.err
     )
     home.expect_nothing_running()
-
-
-def test_the_same_command_finishes_a_stopped_sweep_and_repeats_extend_it(home: Home) -> None:
-    spec = home.spec(NAME, **WAITS)
-    with home.running("run", spec) as command:
-        wait_until_it_waits(home, command)
-        command.send_signal(signal.SIGINT)
-        command.done().expect(3)
-    ended = home.finished(NAME)
-    home.gate.touch()
-    done = home.run("run", spec, "--set", "repeats=2").expect(0)
-    assert "8 of 8 trials complete" in done.out
-    home.expect_exactly_once(NAME, 8)
-    assert home.finished(NAME)[: len(ended)] == ended
-    metrics = [record["outcome"]["metrics"] for record in home.finished(NAME)]
-    niceness = {values["niceness"] for values in metrics}
-    assert niceness == {os.nice(0)}, "no trial has a lower priority"
 
 
 def test_a_running_sweep_is_not_started_again(joining: Home) -> None:
