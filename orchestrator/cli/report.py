@@ -29,7 +29,7 @@ _FORMATS = {
 }
 
 _NOTES = """
-Text is the answer in at most 40 lines, unless --full or --section asks for more. `html` is one
+Text is the answer in some 40 lines, unless --full or --section asks for more. `html` is one
 self-contained page, which a browser opens without a network. With --address the report is made
 on the head of the cluster and fetched, for stores that only it can reach. --serve is for the
 user who types it: the printed address has a random word, and nothing can be changed there.

@@ -24,7 +24,11 @@ __all__ = ["BaselineError", "ReportFormat", "ReportSummary", "render", "summaris
 ReportFormat: TypeAlias = Literal["text", "markdown", "json", "csv", "html"]
 
 MOST_LINES = 40
-"""The length of the short report, which fits on a screen; targets that are asked for add to it."""
+"""The length of the short report, which fits on a screen; targets that are asked for add to it.
+
+Lines of fewer columns than `_USUAL_WIDTH` say less, and are more."""
+
+_USUAL_WIDTH = 100
 
 _LINES_OF_TABLE = 7
 """The lines of a table without its rows: title, heads, rule, the place of the rest, and space."""
@@ -54,7 +58,7 @@ def render(  # noqa: PLR0913
 ) -> str:
     """Return the report as one string that ends with a newline; ValueError for another format.
 
-    `text` is the short report of at most `MOST_LINES`, unless it is to be `full`. Text and Markdown
+    `text` is the short report of about `MOST_LINES`, unless it is to be `full`. Text and Markdown
     can have some `parts` alone, keys of `PARTS`. The width (columns of a terminal) and the colours
     are for text only.
 
@@ -92,10 +96,11 @@ def to_short_markdown(
 
 
 def _short_text(summary: ReportSummary, width: int, *, colour: bool) -> str:
+    most = MOST_LINES * max(1.0, _USUAL_WIDTH / width)
     asked = sum(_LINES_OF_TABLE + min(len(t.arms), _FEWEST_ROWS) for t in summary.targets)
     for shorter in _shorter(summary):
         text = to_text(shorter, width, colour=colour)
-        if text.count("\n") <= MOST_LINES + asked:
+        if text.count("\n") <= most + asked:
             break
     return text
 

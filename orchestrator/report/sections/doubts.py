@@ -8,6 +8,7 @@ from orchestrator.analysis.arms.arm_summary import ExcludedTrials
 from orchestrator.analysis.pairing.complete_rounds import typical_disturbance
 from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS
 from orchestrator.analysis.statistics.formatting import joined, share
+from orchestrator.analysis.statistics.verdicts import half_width_over
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.disturbance import disturbance_text
 from orchestrator.core.start_command import StartCommand
@@ -240,19 +241,28 @@ def _few_blocks(summary: ReportSummary, *, is_busy: bool) -> Iterator[Bullet]:
             f"{MIN_BLOCKS} are needed. {_more_configs(summary, MIN_BLOCKS)}",
         )
         return
-    needs = [(c.arm, c.blocks_needed) for c in summary.comparisons if c.blocks_needed]
-    least = min((need for _, need in needs), key=lambda need: need.more_blocks, default=None)
-    if least is None or not least.more_blocks or is_busy:
+    needs = [(c, c.blocks_needed) for c in summary.comparisons if c.blocks_needed]
+    nearest = min(needs, key=lambda item: item[1].more_blocks, default=None)
+    if nearest is None or not nearest[1].more_blocks or is_busy:
         return
+    comparison, least = nearest
     name = arm_names(summary)
-    arms = joined([name(arm) for arm, _ in needs])
-    configs = summary.sweep.blocks + least.more_blocks
+    arms = joined([name(c.arm) for c, _ in needs])
     either = f"{WORDS['faster']} or {WORDS['slower']}"
+    width = f"± {share(math.expm1(least.half_width))}"
+    text = f"About {about(least.more_blocks)} more configs would narrow the interval to {width}."
+    blocks, size = summary.sweep.blocks, summary.sweep.space_size
+    if size is not None and blocks < size < blocks + least.more_blocks and comparison.confidence:
+        error, more = 1 - comparison.confidence, size - blocks
+        reached = half_width_over(least, len(comparison.pairs), more, error)
+        text = (
+            f"All {counted(size, 'config')} of the space would narrow the interval to about ± "
+            f"{share(float(f'{math.expm1(reached):.1g}'))}; for {width} it takes about "
+            f"{about(least.more_blocks)} more."
+        )
+    advice = _more_configs(summary, blocks + least.more_blocks)
     yield Bullet(
-        Kind.INCONCLUSIVE,
-        f"{either.capitalize()} is not clear for {arms}. About {about(least.more_blocks)} more "
-        f"configs would narrow the interval to ± {share(math.expm1(least.half_width))}. "
-        f"{_more_configs(summary, configs)}",
+        Kind.INCONCLUSIVE, f"{either.capitalize()} is not clear for {arms}. {text} {advice}"
     )
 
 
@@ -300,8 +310,7 @@ def _more_configs(summary: ReportSummary, configs: int) -> str:
     key = "blocks.at_most" if _is_auto(summary) else "search.configs"
     if size is None or configs <= size:
         return f"Add some: {start.with_value(key, configs)}"
-    only = f"The space has only {counted(size, 'config')}, and all of them narrow it less"
-    return f"{only}: {start.with_value(key, size)}"
+    return f"Add the others: {start.with_value(key, size)}"
 
 
 def _impossible(summary: ReportSummary) -> Iterator[Bullet]:

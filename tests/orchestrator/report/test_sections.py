@@ -5,6 +5,11 @@ from typing import Any
 
 import pytest
 
+from orchestrator.analysis.statistics.verdicts import (
+    BlocksNeeded,
+    blocks_for,
+    half_width_over,
+)
 from orchestrator.analysis.summary import ReportSummary, summarise
 from orchestrator.core.arms import Arm, Variant
 from orchestrator.core.criteria import PublishedRow, ReportCriteria
@@ -480,3 +485,44 @@ def test_the_rounding_of_an_accuracy_is_no_difference_and_a_small_price_is_writt
         cells = dict(zip(table.headers, row, strict=True))
         assert cells["Δ accuracy"] == "0.00"
         assert cells["USD to train"] == "0.0000123"
+
+
+def test_a_sweep_that_stopped_for_want_of_its_data_says_which_and_how_it_goes_on() -> None:
+    failed = build_trial(0, PORTABLE, status="failed", failure="data: no such file", metrics={})
+    record = build_record(
+        [failed], (PORTABLE, XLA), expected_trials=12, state="stopped", workload="image_rows"
+    )
+    missing, failure = doubts(summarise(record))[:2]
+    assert (missing.kind, failure.kind) == (Kind.MISSING, Kind.FAILED)
+    assert "11 of 12 trials" in missing.text and "stopped" in missing.text
+    assert "(data): no such file" in failure.text and "--retry-failed" in failure.text
+    (first, *_) = document(summarise(record)).sections
+    assert first.bullets[0].kind == Kind.FAILED
+
+
+@pytest.mark.parametrize("size", [None, 40])
+def test_a_space_that_is_too_small_says_how_narrow_the_interval_would_become(
+    size: int | None,
+) -> None:
+    noise = (0.6, 1.5, 1.4, 0.7, 1.0, 1.0)
+    trials = [
+        build_trial(block, arm, step_ms=10.0 * (noise[block] if arm == XLA else 1.0))
+        for block in range(6)
+        for arm in (PORTABLE, XLA)
+    ]
+    summary = summarise(build_record(trials, (PORTABLE, XLA), sampler="random", space_size=size))
+    (said,) = [b.text for b in doubts(summary) if b.kind == Kind.INCONCLUSIVE]
+    (needed,) = [c.blocks_needed for c in summary.comparisons if c.blocks_needed]
+    configs = int(said.rpartition("search.configs=")[2])
+    assert configs == (size or 6 + needed.more_blocks)
+    assert ("± 10 %" in said) == (size == 40)
+
+
+def test_the_width_over_more_blocks_is_that_of_blocks_that_were_measured() -> None:
+    deviation, error = 0.3, 0.05
+    blocks = blocks_for(deviation, 0.02, error)
+    assert blocks is not None
+    needed = BlocksNeeded(blocks - 6, 0.02)
+    for total in (10, 100, blocks):
+        half = half_width_over(needed, 6, total - 6, error)
+        assert blocks_for(deviation, 1.01 * half, error) == pytest.approx(total, rel=0.03)
