@@ -61,7 +61,7 @@ docs: $(VENV)/.dev ## write the generated parts of docs/, and build the site int
 	$(BIN)/python -m orchestrator.cli.reference docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-gallery: $(VENV)/.backends ## run the sweeps of docs/gallery on an idle machine (40 minutes), and renew its pages; needs Chromium
+gallery: $(VENV)/.backends ## run the sweeps of docs/gallery on an idle machine (40 minutes), and renew its pages and docs/images; needs Chromium
 	$(GALLERY) run sweeps/quickstart.yaml --yes
 	$(GALLERY) run sweeps/gru_or_lstm.yaml --yes
 	$(GALLERY) run sweeps/cpu_backends.yaml --yes --set settings.samples=1280 --set settings.sequence_length=32
@@ -75,6 +75,7 @@ gallery-pages: # of the sweeps that were run before
 		{ printf '# %s\n\n```text\n' "$$name"; $(GALLERY) report $$name; \
 		  printf '```\n\n![The first screen of the page](%s.png)\n' "$$name"; } > docs/gallery/$$name.md || exit 1; \
 	done
+	$(BIN)/python -m tests.browser.pictures --home $(GALLERY_HOME) quickstart
 
 lint: $(VENV)/.dev ## check formatting, lint, types and imports
 	$(BIN)/ruff format --check .

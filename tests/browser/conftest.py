@@ -13,6 +13,7 @@ from playwright.sync_api import Browser, Dialog, Page, expect, sync_playwright
 from orchestrator.analysis.summary import summarise
 from orchestrator.core.records import SweepRecord
 from orchestrator.report.formats.html import to_html
+from tests.commands import Command
 from tests.lacking import skip_here
 
 PATIENCE_MS = 120_000
@@ -77,3 +78,10 @@ def open_page(browser: Browser, tmp_path: Path) -> Iterator[Open]:
     yield opened
     for context in contexts:
         context.close()
+
+
+def printed_link(ui: Command, sweep: str) -> str:
+    """Return the link to the sweep's trials that `rnnsweep ui` has printed, or ""."""
+    lines = [line for line in ui.printed(1).splitlines() if "viewStateShareKey" in line]
+    assert ui.running, ui.printed()
+    return next((line.split()[1] for line in lines if line.split()[0] == sweep), "")

@@ -11,11 +11,11 @@ from orchestrator.report.formats.mlflow_values import to_metrics
 from orchestrator.report.render import summarise, to_short_markdown
 from orchestrator.storage.tracking.reader import read_stored_sweep
 from orchestrator.storage.tracking.records import ANSWER_LIMIT, Answer
-from tests.browser.conftest import PATIENCE_MS
+from tests.browser.conftest import PATIENCE_MS, printed_link
 from tests.building.arms import PORTABLE, XLA
 from tests.building.stores import build_home, build_opening, mlflow_address
 from tests.building.trials import build_full_trial
-from tests.commands import Command, wait_for
+from tests.commands import wait_for
 from tests.integration.sweeping import Home, free_port
 from tests.orchestrator.storage.tracking.recording import writer
 
@@ -40,7 +40,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
 @pytest.fixture(scope="module")
 def served(home: Home) -> Iterator[str]:
     with home.running("ui", "--port", free_port()) as command:
-        yield wait_for(lambda: _link(command), describe=command.printed)
+        yield wait_for(lambda: printed_link(command, "quickstart"), describe=command.printed)
         command.send_signal(signal.SIGHUP)
         command.done().expect(0)
 
@@ -99,9 +99,3 @@ def test_the_sweeps_run_has_its_report(served: str, home: Home, page: Page) -> N
     report = page.frame_locator("iframe")
     expect(report.get_by_role("heading", name="Sweep quickstart")).to_be_visible()
     expect(report.locator(".plot svg.marks").first).to_be_visible()  # its scripts may run there
-
-
-def _link(command: Command) -> str:
-    lines = [line for line in command.printed(1).splitlines() if "viewStateShareKey" in line]
-    assert command.running, command.printed()
-    return lines[0].split()[1] if lines else ""
