@@ -151,23 +151,6 @@ def load_ocr(settings: Settings) -> Any:
     )
 
 
-def build_ctc(settings: Settings) -> Any:
-    """The same task by Keras' own loss, with layers that have a library's equal."""
-    model = keras.Sequential(
-        [
-            keras.Input((10, 5)),
-            layers.Bidirectional(layers.LSTM(6, return_sequences=True)),
-            layers.Dense(6),
-        ]
-    )
-    model.compile("adam", loss=keras.losses.CTC())
-    return model
-
-
-def load_ctc(settings: Settings) -> Any:
-    return draw(40, 10, 5), np.random.default_rng(3).integers(1, 6, (40, 4))
-
-
 def build_video(settings: Settings) -> Any:
     """Video classification with a CNN-RNN architecture: the mask is an input of its own."""
     frame_features_input = keras.Input((9, 6))

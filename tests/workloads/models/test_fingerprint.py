@@ -43,6 +43,7 @@ def fingerprint_of(
         "tensorflow/auto",
         pytest.param("tensorflow/portable+xla", marks=pytest.mark.full),
         pytest.param("tensorflow/portable+eager", marks=pytest.mark.full),
+        pytest.param("jax/portable+unroll", marks=pytest.mark.full),
         "jax/portable",
         "torch/portable",
         "torch/fused",

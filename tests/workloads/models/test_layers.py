@@ -53,7 +53,7 @@ def test_torchs_fused_stack_agrees_with_the_reference(
     expect_agreement(result(ask(torch_trainer, "numbers", "torch/fused", seed, **case)))
 
 
-@pytest.mark.parametrize("case", [{}, {"layers": 2, "bidirectional": True}])
+@pytest.mark.parametrize("case", [{}, {"layers": 2}, {"layers": 2, "bidirectional": True}])
 def test_jaxs_fused_stack_agrees_with_masks(jax_trainer: Trainer, case: dict[str, Any]) -> None:
     """JAX runs its reference in place of cuDNN."""
     sizes: dict[str, Any] = {"batch": 3, "steps": 4, "lengths": [4, 2, 1]}

@@ -169,15 +169,18 @@ def test_an_lstm_layer_is_not_compiled_and_the_evidence_says_why(torch_trainer: 
 
 
 @pytest.mark.full
-def test_a_loop_over_cells_is_compiled_before_the_slices_and_computes_the_same(
+def test_a_loop_over_cells_is_compiled_before_the_slices_and_its_graph_breaks_are_counted(
     torch_trainer: Trainer,
 ) -> None:
+    build = "own_modules:build_with_decision"
     events, as_written = (
-        ask(torch_trainer, "own_modules:build_cells", arm, slices=2, seed=3, fingerprint=True)
+        ask(torch_trainer, build, arm, slices=2, seed=3, fingerprint=True)
         for arm in ("torch/auto+compile", "torch/auto")
     )
-    assert kernel_of(events).ran == "compiled"
-    assert "made 1 graph, with 0 graph breaks" in kernel_of(events).evidence
+    proof = kernel_of(events)
+    assert proof.ran == "compiled"
+    assert "made 2 graphs, with 1 graph break (" in proof.evidence
+    assert "branch" in proof.evidence.partition("graph break (")[2]
     assert result(events)["compile_s"] > 0
     difference = fingerprint_difference(
         *(single_event(trial, protocol.Fingerprint) for trial in (events, as_written))
@@ -185,14 +188,6 @@ def test_a_loop_over_cells_is_compiled_before_the_slices_and_computes_the_same(
     assert difference.outputs_share < 1e-5
     assert difference.gradients is not None
     assert difference.gradients < 1e-4
-
-
-@pytest.mark.full
-def test_graph_breaks_are_counted_with_their_reason(torch_trainer: Trainer) -> None:
-    build = "own_modules:build_with_decision"
-    evidence = kernel_of(ask(torch_trainer, build, "torch/auto+compile", slices=2)).evidence
-    assert "made 2 graphs, with 1 graph break (" in evidence
-    assert "branch" in evidence.partition("graph break (")[2]
 
 
 @pytest.mark.full

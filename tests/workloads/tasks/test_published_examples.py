@@ -40,7 +40,6 @@ EXAMPLES = [
     Example("sequence_to_sequence"),
     Example("addition"),
     Example("ocr", fused=False, draws=True),
-    Example("ctc"),
     Example("video", draws=True),
     Example("next_frame", fused=False),
     Example("conv_lstm"),
@@ -97,7 +96,7 @@ def test_what_no_library_has_is_named(torch_trainer: Trainer) -> None:
     ocr = dict(reasons(inspect(torch_trainer, EXAMPLES[4].workload, *arms)))
     assert [ocr[arm] for arm in arms[:3]] == [None, None, None]
     assert "dropout on its inputs" in str(ocr["torch/fused"])
-    facts = inspect(torch_trainer, EXAMPLES[8].workload, *arms)
+    facts = inspect(torch_trainer, EXAMPLES[7].workload, *arms)
     conv = dict(reasons(facts))
     assert [conv[arm] for arm in ("torch/auto", "torch/portable", "torch/fused")] == [None] * 3
     assert "layer conv: Keras has no cuDNN path for ConvLSTM1D" in str(conv["torch/cudnn"])

@@ -109,20 +109,6 @@ def test_arms_start_from_equal_weights_that_the_seed_decides(trainer: Trainer, c
     assert digest("tensorflow/portable", seed=4) != start
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("backend", ["jax", "torch"])
-def test_a_foreign_task_trains_alike_on_the_other_backends(
-    trainer: Trainer, trainer_of: Trainer, backend: str
-) -> None:
-    def losses(process: Trainer, implementation: str) -> list[float]:
-        events = process.ask(FOREIGN, implementation, settings=FOREIGN_CASE.settings, seed=3)
-        assert single_event(events, protocol.KernelProof).ran == "portable"
-        return [result(events)[name] for name in ("loss", "val_loss", "mae", "val_mae")]
-
-    expected = pytest.approx(losses(trainer, "tensorflow/portable"), rel=1e-4)
-    assert losses(trainer_of, f"{backend}/portable") == expected
-
-
 @pytest.mark.parametrize(
     ("implementation", "settings", "kind", "words"),
     [
