@@ -9,6 +9,7 @@ import math
 import shutil
 import statistics
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,6 +22,12 @@ from workloads.implementations import Implementation
 
 METRICS_LIMIT = 5000
 """The most names of metrics in a trial: each is a column of the trial table."""
+
+VALUES_LIMIT = 100_000
+"""The most values in the epochs of a trial, with their times: each is a row of a tracker."""
+
+FACTS_KIB = 64
+"""The most text of the facts about the environment of a trial: each trial's record has them."""
 
 Fact = str | int | float | bool | None
 
@@ -198,7 +205,8 @@ class Context:
     wants_fingerprint: bool = False
     """The trial is to report the fingerprint of its model, if that is known to start equally."""
     _artifacts: dict[str, str] = field(default_factory=dict, init=False, repr=False)
-    _metric_names: set[str] = field(default_factory=set, init=False, repr=False)
+    _values: Counter[str] = field(default_factory=Counter, init=False, repr=False)
+    _facts: dict[str, Fact] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def measure(self) -> Literal["full", "timing"]:
@@ -266,9 +274,18 @@ class Context:
     def epoch(
         self, index: int, seconds: float, validate_s: float | None = None, **metrics: float
     ) -> None:
-        """Report a timed epoch: seconds of training, of validation; `NonFinite` for NaN."""
-        self._metric_names.update(metrics)
-        expect_few(self._metric_names)
+        """Report a timed epoch: seconds of training, of validation; `NonFinite` for NaN.
+
+        Raise `ValueError` if the trial has too many names of metrics, or too many values.
+        """
+        self._values.update((*metrics, "epoch_s"))
+        expect_few(self._values)
+        if (values := self._values.total()) > VALUES_LIMIT:
+            raise ValueError(
+                f"metrics: expected at most {VALUES_LIMIT:,} values in the epochs of a trial, with"
+                f" the times of the epochs; received {values:,}: report every n-th epoch, or keep"
+                " the values in a file"
+            )
         expect_finite(metrics, f"epoch {index}")
         self.emit(protocol.Epoch(index, seconds, validate_s, metrics))
 
@@ -329,7 +346,17 @@ class Context:
                 shutil.copy2(source, self.model_path)
 
     def environment(self, **facts: Fact) -> None:
-        """Report versions, devices and settings of the process that may explain a time."""
+        """Report versions, devices and settings of the process that may explain a time.
+
+        Raise `ValueError` for more than some KiB of facts in a trial.
+        """
+        self._facts.update(facts)
+        size = sum(len(name) + len(str(fact)) for name, fact in self._facts.items())
+        if size > FACTS_KIB * 1024:
+            raise ValueError(
+                f"environment: expected at most {FACTS_KIB} KiB of facts in a trial; received"
+                f" {size / 1024:,.0f} KiB: keep them as a text (trial.artifact) or in a file"
+            )
         self.emit(protocol.EnvironmentFacts(facts))
 
 

@@ -397,7 +397,21 @@ HOSTILE_WORKLOADS = [
             for i in range(100): trial.epoch(i, 0.1, **{f"m{i}.{j}": 1.0 for j in range(100)})
         """,
         ends="error",
-        message="expected at most 5,000 names in a trial; received 5,100",
+        message="expected at most 5,000 names in a trial; received 5,101",
+    ),
+    HostileWorkload(
+        does="reports 100,000 values in its epochs",
+        code="""
+            for i in range(25): trial.epoch(i, 0.1, **{f"m{j}": 1.0 for j in range(4_000)})
+        """,
+        ends="error",
+        message="expected at most 100,000 values in the epochs of a trial",
+    ),
+    HostileWorkload(
+        does="reports 100,000 facts",
+        code='trial.environment(**{f"f{i}": i for i in range(100_000)})',
+        ends="error",
+        message="expected at most 64 KiB of facts in a trial",
     ),
     HostileWorkload(
         does="has a name of 100 KB", code='metrics = {"a" * 10**5: 1.0}', ends="complete"
