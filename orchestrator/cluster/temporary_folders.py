@@ -20,8 +20,8 @@ _BELOW = f"/{_RAY}12345678/r/session_2026-11-27_19-51-36_123456_1234567/sockets/
 _LONGEST = 107 - len(_BELOW)
 """The longest folder for Ray's temporary files: the kernel takes 107 bytes as a socket's name."""
 
-_UNMARKED_S = 3600.0
-"""The age from which a folder without a mark is left over: it is marked once it is made."""
+_UNMARKED_S = 60.0
+"""The age from which a folder without a whole mark is left over: it is marked once it is made."""
 
 
 class NoTemporaryFolder(Refusal):
@@ -53,9 +53,8 @@ def tune_folder() -> Iterator[Path]:
 
 
 def mark(folder: Path) -> None:
-    """Note this process as the owner of a temporary folder."""
-    with contextlib.suppress(OSError):
-        write_owner(folder / _MARK, Owner.here())
+    """Note this process as the owner of a temporary folder; raise `OSError` if that fails."""
+    write_owner(folder / _MARK, Owner.here())
 
 
 def remove_leftovers() -> None:
@@ -69,11 +68,11 @@ def remove_leftovers() -> None:
 
 
 def _is_left_over(folder: Path) -> bool:
-    try:
+    with contextlib.suppress(FileNotFoundError):
         owner = parse_owner(read_private(folder / _MARK, most_bytes=1024))
-    except FileNotFoundError:
-        return time.time() - folder.lstat().st_mtime > _UNMARKED_S
-    return owner.is_gone()
+        if owner is not None:
+            return owner.is_gone()
+    return time.time() - folder.lstat().st_mtime > _UNMARKED_S
 
 
 def _parents() -> Iterator[Path]:

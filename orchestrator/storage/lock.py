@@ -80,7 +80,7 @@ def take_lock(folder: Path) -> int:
             break
         except BlockingIOError:
             if last_try:
-                held_by = parse_owner(os.pread(descriptor, 1000, 0))
+                held_by = _read_owner(descriptor)
                 os.close(descriptor)
                 raise Locked(folder, held_by) from None
             time.sleep(_PAUSE_S)
@@ -94,12 +94,17 @@ def write_owner(path: Path, owner: Owner) -> None:
     path.write_bytes(_OWNER.dump_json(owner))
 
 
-def parse_owner(content: bytes) -> Owner:
-    """Return the owner in a file's content; one that is never gone if it has no name yet."""
+def parse_owner(content: bytes) -> Owner | None:
+    """Return the owner in a file's content; None if that is not whole."""
     try:
         return _OWNER.validate_json(content)
     except ValidationError:
-        return _UNKNOWN
+        return None
+
+
+def _read_owner(lock: int) -> Owner:
+    """Return the owner in an open lock; an unknown one if it is not written yet."""
+    return parse_owner(os.pread(lock, 1000, 0)) or _UNKNOWN
 
 
 def holder(folder: Path) -> Owner | None:
@@ -112,7 +117,7 @@ def holder(folder: Path) -> Owner | None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return parse_owner(os.pread(descriptor, 1000, 0))
+        return _read_owner(descriptor)
     else:
         return None
     finally:

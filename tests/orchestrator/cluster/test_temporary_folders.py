@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -32,15 +33,19 @@ def test_rays_folder_lies_in_one_that_ray_does_not_open(parent: Path) -> None:
 def test_folders_of_drivers_that_were_killed_are_removed(parent: Path) -> None:
     names = ("rnn-ray-killed", "rnnsweep-tune-killed", "rnnsweep-tune-alive", "rnn-ray-new")
     ray, tune, alive, new = (parent / name for name in names)
-    for folder in (ray, tune, alive, new):
+    half_marked = parent / "rnn-ray-half-marked"
+    for folder in (ray, tune, alive, new, half_marked):
         folder.mkdir()
+    (half_marked / temporary_folders._MARK).touch()
     temporary_folders.mark(alive)
     for folder in (ray, tune):
         killed = dataclasses.replace(Owner.here(), pid=2**22 + 1)
         write_owner(folder / temporary_folders._MARK, killed)
     temporary_folders.remove_leftovers()
-    assert {path.name for path in parent.iterdir()} == {alive.name, new.name}
-    os.utime(new, (0, 0))  # killed before it was marked
+    assert {path.name for path in parent.iterdir()} == {alive.name, new.name, half_marked.name}
+    for folder in (new, half_marked):  # killed before it was marked
+        long_ago_s = time.time() - 2 * temporary_folders._UNMARKED_S
+        os.utime(folder, (long_ago_s, long_ago_s))
     temporary_folders.remove_leftovers()
     assert {path.name for path in parent.iterdir()} == {alive.name}
 
