@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.cli.messages import discard, show, show_progress, unwritable, wants_colour
-from orchestrator.storage.private_files import open_private
+from orchestrator.storage.private_files import open_private, write_named
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,14 +29,8 @@ def write_output(content: bytes, output: Path | None) -> None:
     if output is None:
         show(content)
         return
-    from workloads.data.cache import atomic_write
-
     try:
-        if output.exists() and not output.is_file():  # a device or a pipe
-            output.write_bytes(content)
-        else:  # a full disk leaves no half of a report
-            with atomic_write(Path(os.path.realpath(output))) as file:
-                file.write(content)
+        write_named(output, content)
     except OSError as error:
         raise unwritable(output, error) from error
     show_progress(f"wrote {output}")

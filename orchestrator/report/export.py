@@ -6,6 +6,7 @@ be added. Removing one, or changing its meaning, changes the number.
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -110,6 +111,7 @@ def _with_load(trial: FinishedTrial, kept: FinishedTrial | None) -> FinishedTria
 def _expect_empty(folder: Path) -> None:
     try:
         is_empty = not folder.exists() or not any(folder.iterdir())
+        is_foreign = folder.exists() and folder.stat().st_uid not in (0, os.geteuid())
     except OSError as error:
         problem = (error.strerror or str(error)).lower()
         raise Refusal(
@@ -118,6 +120,10 @@ def _expect_empty(folder: Path) -> None:
     if not is_empty:
         raise Refusal(
             f"{folder}: expected a new or an empty folder, received one with files. Name another"
+        )
+    if is_foreign:  # who could put links in the place of its files
+        raise Refusal(
+            f"{folder}: expected a new folder, or an empty one of yours, received another user's"
         )
 
 

@@ -10,6 +10,7 @@ from orchestrator.report.formats.fragment import to_fragment
 from orchestrator.report.render import ReportFormat, render
 from orchestrator.report.sections.answer import answer
 from orchestrator.report.sections.progress import counts
+from orchestrator.storage.private_files import write_named
 
 _FORMATS: dict[str, ReportFormat] = {
     ".txt": "text",
@@ -54,4 +55,4 @@ class Report:
                 f" {path.suffix or 'none'}"
             )
         text = render(self.summary, _FORMATS[path.suffix], full=True)
-        path.write_text(text, encoding="utf-8", errors="replace")
+        write_named(path, text.encode(errors="replace"))

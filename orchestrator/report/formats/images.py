@@ -10,6 +10,7 @@ from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.charts import CHARTS, charts_of
 from orchestrator.report.charts.chart import ChartBuilder, in_light, short
 from orchestrator.report.document import visible
+from orchestrator.storage.private_files import write_named
 
 _WIDTH = 860
 _PPI = 144
@@ -36,6 +37,6 @@ def draw(
         about = f"<title>{escape(visible(chart.title))}</title>"
         about += f"<desc>{escape(visible(chart.description))}</desc>"
         paths += [folder / f"{chart.key}.png", folder / f"{chart.key}.svg"]
-        paths[-2].write_bytes(vl_convert.svg_to_png(svg, ppi=_PPI))
-        paths[-1].write_text(f"{head}{end}{about}{content}", encoding="utf-8")
+        write_named(paths[-2], vl_convert.svg_to_png(svg, ppi=_PPI))
+        write_named(paths[-1], f"{head}{end}{about}{content}".encode())
     return tuple(paths)

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,6 +22,7 @@ from tests.building.stores import build_home
 from tests.building.trials import IDENTITY, build_failed_trial, build_full_trial
 from tests.orchestrator.cli.typed_commands import Run
 from tests.orchestrator.storage.test_heartbeat import BEAT
+from tests.orchestrator.storage.test_private_files import NOBODY, needs_root
 from tests.orchestrator.storage.tracking.recording import record, table
 
 TRIALS = (build_full_trial(0), build_full_trial(1), build_failed_trial(1, XLA))
@@ -154,6 +156,18 @@ def test_export_never_writes_over_anything(kept: Path, run: Run, tmp_path: Path)
         code, _, err = run("export", "quickstart", str(place))
         assert (code, str(place) in err) == (2, True)
     assert [path.name for path in folder.iterdir()] == ["mine.txt"]
+
+
+@needs_root
+def test_export_never_writes_into_another_users_folder(
+    kept: Path, run: Run, tmp_path: Path
+) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    os.chown(theirs, NOBODY, NOBODY)
+    code, _, err = run("export", "quickstart", str(theirs))
+    assert (code, str(theirs) in err) == (2, True)
+    assert not [*theirs.iterdir()]
 
 
 def test_status_is_data_for_machines(home: Path, run: Run) -> None:

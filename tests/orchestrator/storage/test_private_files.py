@@ -11,7 +11,7 @@ from orchestrator.storage.home import HomeUnusable, SweepFolder
 from orchestrator.storage.journal import JOURNAL_FILE, Journal, read, read_running
 from orchestrator.storage.lock import LOCK_FILE, holder
 from orchestrator.storage.logs import rotate_log
-from orchestrator.storage.private_files import NotOurs, open_private, read_private
+from orchestrator.storage.private_files import NotOurs, open_private, read_private, write_named
 from orchestrator.storage.tracking.errors import TrackingError
 from orchestrator.storage.tracking.mlflow.store import MlflowStore
 
@@ -61,6 +61,35 @@ def test_a_file_that_is_too_long_is_not_read(tmp_path: Path) -> None:
     assert read_private(tmp_path / "file", most_bytes=5) == b"12345"
     with pytest.raises(NotOurs, match="more than 4 bytes"):
         read_private(tmp_path / "file", most_bytes=4)
+
+
+def test_a_named_file_is_written_through_this_users_links(tmp_path: Path) -> None:
+    make_link(tmp_path / "report.html")
+    (tmp_path / "latest.html").symlink_to("report.html")
+    write_named(tmp_path / "latest.html", b"report")
+    assert (tmp_path / "victim").read_bytes() == b"report"
+    assert (tmp_path / "latest.html").is_symlink()
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(OSError, match="loop"):
+        write_named(tmp_path / "loop", b"report")
+
+
+@needs_root
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("leads_to", ["victim", "missing", None])
+def test_a_named_file_is_not_written_through_another_users_link_or_pipe(
+    leads_to: str | None, tmp_path: Path
+) -> None:
+    (tmp_path / "victim").write_bytes(b"precious")
+    theirs, mine = tmp_path / "report.html", tmp_path / "latest.html"
+    os.mkfifo(theirs) if leads_to is None else theirs.symlink_to(leads_to)
+    os.chown(theirs, NOBODY, NOBODY, follow_symlinks=False)
+    mine.symlink_to("report.html")
+    for path in (theirs, mine):
+        with pytest.raises(PermissionError, match="another user's"):
+            write_named(path, b"report")
+    assert (tmp_path / "victim").read_bytes() == b"precious"
+    assert not (tmp_path / "missing").exists()
 
 
 @pytest.mark.timeout(120)
