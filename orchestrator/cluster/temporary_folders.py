@@ -9,6 +9,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
+
 from orchestrator.core.errors import Refusal
 from orchestrator.storage.lock import Owner, parse_owner, write_owner
 from orchestrator.storage.private_files import read_private
@@ -41,6 +43,7 @@ def ray_folder() -> Iterator[Path]:
         inner.mkdir()
         yield inner
     finally:
+        _end_agents(folder)
         shutil.rmtree(folder, ignore_errors=True)  # megabytes of logs
 
 
@@ -58,13 +61,29 @@ def mark(folder: Path) -> None:
 
 
 def remove_leftovers() -> None:
-    """Remove the folders whose driver has ended; others, and other users', stay."""
+    """Remove the folders whose driver has ended, with their agents; others stay."""
     for parent in {Path(tempfile.gettempdir()), *_parents()}:
         for prefix in (_RAY, _TUNE):
             for folder in parent.glob(f"{prefix}*"):
                 with contextlib.suppress(OSError):
                     if folder.lstat().st_uid == os.geteuid() and _is_left_over(folder):
+                        _end_agents(folder)
                         shutil.rmtree(folder)
+
+
+def _end_agents(folder: Path) -> None:
+    """End the agents of a raylet that write to a folder.
+
+    The kernel ends a raylet with its driver. An agent that has just begun waits for the head then,
+    for ten minutes.
+    """
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            title = "".join(process.cmdline()[:1])  # Ray sets it
+            if process.uids().real == os.getuid() and title.startswith("ray::"):
+                files = (Path(file.path) for file in process.open_files())
+                if any(file.is_relative_to(folder) for file in files):
+                    process.kill()
 
 
 def _is_left_over(folder: Path) -> bool:

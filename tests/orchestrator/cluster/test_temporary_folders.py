@@ -2,6 +2,8 @@
 
 import dataclasses
 import os
+import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -48,6 +50,28 @@ def test_folders_of_drivers_that_were_killed_are_removed(parent: Path) -> None:
         os.utime(folder, (long_ago_s, long_ago_s))
     temporary_folders.remove_leftovers()
     assert {path.name for path in parent.iterdir()} == {alive.name}
+
+
+def test_agents_that_a_killed_driver_left_are_ended(parent: Path) -> None:
+    session, other = parent / "rnn-ray-killed", parent / "other"
+    for folder in (session, other):
+        folder.mkdir()
+    gone = dataclasses.replace(Owner.here(), pid=2**22 + 1)
+    write_owner(session / temporary_folders._MARK, gone)
+    title = ["ray::DashboardAgent", "60"]
+    with (
+        (session / "agent.log").open("w") as log,
+        (other / "agent.log").open("w") as other_log,
+        subprocess.Popen(title, executable="sleep", stdout=log) as agent,
+        subprocess.Popen(["sleep", "60"], stdout=log) as of_the_user,
+        subprocess.Popen(title, executable="sleep", stdout=other_log) as of_another_driver,
+    ):
+        temporary_folders.remove_leftovers()
+        assert agent.wait(30) == -signal.SIGKILL
+        for process in (of_the_user, of_another_driver):
+            assert process.poll() is None
+            process.kill()
+    assert not session.exists()
 
 
 @pytest.mark.timeout(120)
