@@ -59,7 +59,7 @@ def warn_of(busy: str, effect: float, then: str = "") -> str:
         cause = ", and what so much does to times was not measured: they may stay inconclusive"
     elif effect > 1:
         size = f"{float(f'{effect:.2g}'):g}"
-        cause = f", which alone can make times differ {size} ×: what is less stays inconclusive"
+        cause = f", which alone can make times differ by {size} ×; less than that is inconclusive"
     else:
         cause = ": times are provisional at best"
     what = f"{busy[:1].upper()}{busy[1:]}{cause}. Accuracies are not affected"

@@ -123,10 +123,10 @@ def _written(data: Any, path: Path, removed: Collection[Path]) -> Path:
     """Return the path of a value in data, or else of the innermost one around it that remains."""
     value, length = data, 0
     for part in path:
-        try:
-            value = value[part]
-        except (KeyError, IndexError, TypeError):
+        is_list = isinstance(value, list) and isinstance(part, int) and part < len(value)
+        if not is_list and not (isinstance(value, dict) and part in value):
             break
+        value = value[part]
         length += 1
     while length and path[:length] in removed:
         length -= 1

@@ -114,6 +114,15 @@ def test_problems_are_reported_together_in_the_order_of_the_file() -> None:
             ["search.space.units.low"],
         ),
         (
+            {
+                "units": "units: {low: 2, high: 1}",
+                "layers": "layers: {choices: [1], when: {units: [1]}}",
+                "hardware": "hardware: [cpu]\nvariants: [{cell: gru}, {cell: lstm}]",
+            },
+            "",
+            ["search.space.units.low"],
+        ),
+        (
             {"layers": "layers: {choices: [1], when: {unit: [1]}}", "cell": "cell: lstn"},
             "",
             ["settings.cell", "search.space.layers.when.unit"],
