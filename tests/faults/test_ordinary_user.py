@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from tests.commands import wait_for
+from tests.faults.conftest import Faults
 from tests.integration.mixed import HELPER
 from tests.integration.sweeping import Home, new_home
 from tests.ordinary_user import OrdinaryUser
@@ -21,15 +22,14 @@ from tests.ordinary_user import OrdinaryUser
 pytestmark = pytest.mark.full
 
 NAME = "helped"
+REQUESTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 STOPS = {
-    "Ctrl-C": [signal.SIGINT],
-    "two Ctrl-C": [signal.SIGINT, signal.SIGINT],
-    "SIGTERM": [signal.SIGTERM],
-    "SIGHUP": [signal.SIGHUP],
-    "SIGKILL": [signal.SIGKILL],
-    "SIGTERM and SIGKILL": [signal.SIGTERM, signal.SIGKILL],  # as Ray stops a job
-    "rnnsweep stop": [],
+    "a request": (1, False),
+    "two requests": (2, False),
+    "SIGKILL": (0, True),
+    "a request and SIGKILL": (1, True),  # as Ray stops a job
 }
+"""How many signals request a stop, and whether SIGKILL ends the sweep."""
 
 
 @pytest.fixture
@@ -38,31 +38,55 @@ def home(ordinary_user: OrdinaryUser, own_folder: Path) -> Home:
 
 
 @pytest.mark.parametrize("stop", STOPS)
-def test_no_stop_leaves_processes_of_a_workload(
-    home: Home, ordinary_user: OrdinaryUser, stop: str
+def test_another_user_does_not_enter_a_run_and_no_stop_leaves_processes_of_its_workload(
+    home: Home, ordinary_user: OrdinaryUser, other_user: OrdinaryUser, faults: Faults, stop: str
 ) -> None:
+    draw, _ = faults(1, 1)
+    requests, is_killed = STOPS[stop]
     spec = home.spec(NAME, implementations=["python/helped", "python/a"])
-    with home.running("run", spec) as command:
-        wait_for(lambda: home.waiting.exists() or not command.running)
-        assert command.running, command.printed()
-        wait_for(lambda: len(running_helpers(ordinary_user)) == 2)  # one starts in a daemon
-        helpers = running_helpers(ordinary_user)
-        for number in STOPS[stop]:
-            command.send_signal(number)
-            time.sleep(0.5)
-        if stop == "rnnsweep stop":
-            home.run("stop", NAME).expect(0)
-        command.done()
-    try:
-        wait_for(
-            lambda: not running_helpers(ordinary_user),
-            describe=lambda: running_helpers(ordinary_user),
-        )
-        home.expect_nothing_running()
-    finally:
-        for helper in helpers:
-            with contextlib.suppress(psutil.Error):
-                helper.kill()
+    with shared_folder() as temporary:
+        traps = [temporary / f"{prefix}trap" for prefix in ("rnn-ray-", "rnnsweep-tune-")]
+        for trap in traps:
+            by(other_user, f"mkdir {trap} && chmod 777 {trap} && mkfifo {trap}/.rnnsweep-owner")
+        with home.running("run", spec, TMPDIR=str(temporary)) as command:
+            wait_for(lambda: home.waiting.exists() or not command.running)
+            assert command.running, command.printed()
+            time.sleep(35)  # Ray opens its folders again after half a minute
+            expect_no_way_in(temporary, ordinary_user, other_user)
+            wait_for(lambda: len(running_helpers(ordinary_user)) == 2)  # one starts in a daemon
+            helpers = running_helpers(ordinary_user)
+            for _ in range(requests):
+                command.send_signal(draw.choice(REQUESTS))
+                time.sleep(0.5)
+            if is_killed:
+                command.kill()
+            command.done()
+        assert all(trap.is_dir() for trap in traps)
+        try:
+            wait_for(
+                lambda: not running_helpers(ordinary_user),
+                describe=lambda: running_helpers(ordinary_user),
+            )
+            home.expect_nothing_running()
+        finally:
+            for helper in helpers:
+                with contextlib.suppress(psutil.Error):
+                    helper.kill()
+
+
+def expect_no_way_in(temporary: Path, user: OrdinaryUser, other_user: OrdinaryUser) -> None:
+    """Expect another user to neither list, fill nor move the folders of Ray's sockets."""
+    sockets = [
+        folder
+        for pattern in ("*/*/sockets", "*/*/*/sockets")
+        for folder in temporary.glob(pattern)
+        if folder.stat().st_uid == user.uid
+    ]
+    assert sockets
+    for folder in (parent for found in sockets for parent in (found, *found.parents)):
+        if folder.stat().st_uid == user.uid:
+            for attack in (f"ls {folder}", f"touch {folder}/x", f"mv {folder} {folder}2"):
+                assert by(other_user, attack) != 0, attack
 
 
 def running_helpers(user: OrdinaryUser) -> list[psutil.Process]:
@@ -71,34 +95,6 @@ def running_helpers(user: OrdinaryUser) -> list[psutil.Process]:
         for process in psutil.process_iter(["cmdline", "uids"])
         if process.info["cmdline"] == list(HELPER) and process.info["uids"].real == user.uid
     ]
-
-
-def test_another_user_neither_enters_a_run_nor_holds_it_up(
-    home: Home, ordinary_user: OrdinaryUser, other_user: OrdinaryUser
-) -> None:
-    with shared_folder() as temporary:
-        traps = [temporary / f"{prefix}trap" for prefix in ("rnn-ray-", "rnnsweep-tune-")]
-        for trap in traps:
-            by(other_user, f"mkdir {trap} && chmod 777 {trap} && mkfifo {trap}/.rnnsweep-owner")
-        spec = home.spec(NAME, implementations=["python/waits", "python/a"])
-        with home.running("run", spec, TMPDIR=str(temporary)) as command:
-            wait_for(lambda: home.waiting.exists() or not command.running)
-            assert command.running, command.printed()
-            time.sleep(35)  # Ray opens its folders again after half a minute
-            sockets = [
-                folder
-                for pattern in ("*/*/sockets", "*/*/*/sockets")
-                for folder in temporary.glob(pattern)
-                if folder.stat().st_uid == ordinary_user.uid
-            ]
-            assert sockets
-            for folder in (parent for found in sockets for parent in (found, *found.parents)):
-                if folder.stat().st_uid == ordinary_user.uid:
-                    for attack in (f"ls {folder}", f"touch {folder}/x", f"mv {folder} {folder}2"):
-                        assert by(other_user, attack) != 0, attack
-            home.gate.touch()
-            command.done().expect(0)
-        assert all(trap.is_dir() for trap in traps)
 
 
 @contextlib.contextmanager

@@ -23,9 +23,9 @@ def own_spec(home: Home, module: str, settings: dict[str, Any], **changes: Any) 
     return home.spec("own", {"batch_size": 8, **settings}, **{**functions, **changes})
 
 
-def test_slices_threads_and_variants(home: Home) -> None:
+def test_slices_threads_and_variants(joining: Home) -> None:
     spec = own_spec(
-        home,
+        joining,
         "own_model",
         {},
         objectives={"step_ms": "minimize"},
@@ -37,8 +37,8 @@ def test_slices_threads_and_variants(home: Home) -> None:
         hardware=[{"class": "cpu", "threads": 1}],
         variants=[{"depth": 1}, {"depth": 2}],
     )
-    home.run("run", spec).expect(0)
-    trials = home.report("own")["trials"]
+    joining.run("run", spec).expect(0)
+    trials = joining.report("own")["trials"]
     assert {trial["status"] for trial in trials} == {"complete"}
     arms = {
         (trial["arm"]["variant"]["name"], trial["arm"]["hardware"]["usage"]["threads"])
@@ -48,10 +48,10 @@ def test_slices_threads_and_variants(home: Home) -> None:
     assert all(trial["metrics"]["slices"] >= 6 for trial in trials)
 
 
-def test_pruning_keeping_and_another_precision(home: Home) -> None:
+def test_pruning_keeping_and_another_precision(joining: Home) -> None:
     arms = ["torch/auto", "torch/auto+bf16"]
     spec = own_spec(
-        home,
+        joining,
         "own_module",
         {"epochs": 60, "units": 6, "timed_steps": 0, "keep": "best"},
         objectives={"val_mae": "minimize"},
@@ -60,13 +60,14 @@ def test_pruning_keeping_and_another_precision(home: Home) -> None:
         pruner={"name": "median", "n_startup_trials": 2, "n_warmup_steps": 5},
         implementations=arms,
     )
-    home.run("run", spec).expect(0)
-    report = home.report("own")
+    joining.run("run", spec).expect(0)
+    report = joining.report("own")
     trials = report["trials"]
+    assert len(trials) == 5, "nothing more of a pruned config"
     by_rate = {trial["config"]["rate"]: trial["status"] for trial in trials}
     assert by_rate == {0.02: "complete", 0.03: "complete", 0.0: "pruned"}
     assert {trial["arm"]["implementation"] for trial in trials} == set(arms)
-    kept = [path for path in home.path.rglob("state_dict.pt") if path.stat().st_size]
+    kept = [path for path in joining.path.rglob("state_dict.pt") if path.stat().st_size]
     assert len(kept) == 2, "the best model of each arm"
     results = [result for comparison in report["comparisons"] for result in comparison["results"]]
     assert [(result["metric"], result["margin"]) for result in results] == [("val_mae", 0.5)]
