@@ -6,9 +6,10 @@ import socket
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Annotated, Self
 
 import psutil
+from annotated_types import Ge
 from pydantic import TypeAdapter, ValidationError
 
 from orchestrator.core.errors import Refusal
@@ -27,7 +28,7 @@ class Owner:
     """
 
     host: str
-    pid: int
+    pid: Annotated[int, Ge(0)]
     started_s: float
     machine: str
 
@@ -40,6 +41,15 @@ class Owner:
 
     def __str__(self) -> str:
         return f"pid {self.pid} on {self.host}"
+
+    def is_of_user(self, uid: int) -> bool:
+        """Return whether the process may be of a user; True where it has ended or is elsewhere."""
+        if self.machine != _this_machine():
+            return True
+        try:
+            return psutil.Process(self.pid).uids().effective == uid
+        except psutil.Error:
+            return True
 
     def is_gone(self) -> bool:
         """Return whether the process has surely ended; False where it cannot be seen from here."""
@@ -103,8 +113,12 @@ def parse_owner(content: bytes) -> Owner | None:
 
 
 def _read_owner(lock: int) -> Owner:
-    """Return the owner in an open lock; an unknown one if it is not written yet."""
-    return parse_owner(os.pread(lock, 1000, 0)) or _UNKNOWN
+    """Return the owner in an open lock; an unknown one if it is not written yet, or is forged.
+
+    Another user who makes a lock may name any process in it, for `rnnsweep stop` to end.
+    """
+    owner = parse_owner(os.pread(lock, 1000, 0))
+    return owner if owner is not None and owner.is_of_user(os.fstat(lock).st_uid) else _UNKNOWN
 
 
 def holder(folder: Path) -> Owner | None:

@@ -9,7 +9,7 @@ import pytest
 from orchestrator.cli.output import quiet
 from orchestrator.storage.home import HomeUnusable, SweepFolder
 from orchestrator.storage.journal import JOURNAL_FILE, Journal, read, read_running
-from orchestrator.storage.lock import LOCK_FILE, holder
+from orchestrator.storage.lock import LOCK_FILE, Owner, holder, take_lock
 from orchestrator.storage.logs import rotate_log
 from orchestrator.storage.private_files import NotOurs, open_private, read_private, write_named
 from orchestrator.storage.tracking.errors import TrackingError
@@ -96,6 +96,16 @@ def test_a_named_file_is_not_written_through_another_users_link_or_pipe(
 def test_a_named_pipe_as_a_lock_has_no_holder(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / LOCK_FILE)
     assert holder(tmp_path) is None
+
+
+@needs_root
+def test_a_lock_of_another_user_names_no_process_of_this_one(tmp_path: Path) -> None:
+    descriptor = take_lock(tmp_path)
+    assert holder(tmp_path) == Owner.here()
+    os.fchown(descriptor, NOBODY, NOBODY)
+    held_by = holder(tmp_path)
+    assert held_by is not None and held_by.pid != os.getpid()
+    os.close(descriptor)
 
 
 @pytest.mark.parametrize("name", [LOCK_FILE, JOURNAL_FILE])
