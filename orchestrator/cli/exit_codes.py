@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from orchestrator import __version__
 from orchestrator.cli.messages import show
-from orchestrator.core.errors import Refusal, refusal_of
+from orchestrator.core.errors import MachineFull, Refusal, refusal_of
 from workloads.failures import DataError
 
 if TYPE_CHECKING:
@@ -38,7 +38,12 @@ REFUSALS = (Refusal, DataError)
 
 
 def as_refusal(error: Exception) -> Exception:
-    """Return an error of the operating system as a refusal, if it is one; else the error itself."""
+    """Return an error of the machine as a refusal, if it is one; else the error itself."""
+    if isinstance(error, MemoryError):
+        return MachineFull(
+            "this machine: expected free memory, received none. Make room, or raise the limit of"
+            " this process (ulimit -v), and run the same command again"
+        )
     return (refusal_of(error) or error) if isinstance(error, OSError) else error
 
 

@@ -185,7 +185,7 @@ def status(sweep: str | None, address: str | None, form: str | None) -> None:
         write(local.status_json(sweep_home(), sweep))
         return
     if address is None:
-        show(local.describe_sweeps(sweep_home(), sweep))
+        show(printable(local.describe_sweeps(sweep_home(), sweep)))
         return
     if form == "json":
         raise click.UsageError("--format json: the sweeps of this machine only, without --address")

@@ -1,5 +1,6 @@
 """Sweeps of this machine: their progress, read from their journals, their log and their end."""
 
+import codecs
 import contextlib
 import dataclasses
 import datetime
@@ -30,6 +31,7 @@ from orchestrator.storage.tracking.trackers import is_missing, without_passwords
 
 STATUS = Format("the status of sweeps", 1, id="rnnsweep-status")
 _WAIT_S, _POLL_S, _FOLLOW_S = 90.0, 0.2, 1.0
+_PART_BYTES = 2**20
 _COUNTS = ("trials", "trials_expected", "trials_failed")
 """Metrics of a sweep's parent run, which it has from its first report on."""
 _LAST_S = datetime.datetime.max.replace(tzinfo=datetime.UTC).timestamp() - 1
@@ -340,13 +342,16 @@ def show_log(home: Path, name: str, *, follow: bool) -> int:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise Refusal(f"{folder.log}: {reason}; `rnnsweep run` writes this file") from error
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
     with os.fdopen(descriptor, "rb") as file:
         while is_running:
             is_running = follow and holder(folder.path) is not None  # before the last lines
             if file.tell() > os.fstat(file.fileno()).st_size:  # it was rotated
                 file.seek(0)
-            text = file.read().decode(errors="replace")
-            show(printable(text))  # Ray colours its lines, and others may do worse
+            while part := file.read(_PART_BYTES):  # somebody else's log may be of any length
+                show(
+                    printable(decoder.decode(part))
+                )  # Ray colours its lines, and others may do worse
             time.sleep(_FOLLOW_S if is_running else 0)
     state = read(folder.generation(folder.latest())) if follow else None
     if state is None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from orchestrator.core.errors import Refusal, refusal_of
+from orchestrator.core.errors import Refusal, printable, refusal_of
 
 _KEY = "rnnsweep.messages"  # of click's context, which a command has to itself
 
@@ -24,7 +24,7 @@ class Messages:
     def line(self, text: str, event: str = "message", **facts: Any) -> str:
         """Return a message in this form: a line, or an object as in `progress.schema.json`."""
         if not self.are_json:
-            return text
+            return printable(text)
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
         head = {"format": "rnnsweep-progress", "version": 1, "event": event, "time": now}
         return json.dumps({**head, "text": text, **facts}, allow_nan=False)
@@ -46,9 +46,12 @@ def messages() -> Messages:
 
 
 def show(text: str | bytes, *, err: bool = False) -> None:
-    """Print text as it is. A full disk is refused; a closed pipe (`| head`) is no error."""
-    if err and isinstance(text, str) and text and messages().are_json:
-        text = f"{messages().line(text.rstrip())}\n"
+    """Print text: results as they are, of messages no control characters.
+
+    A full disk is refused; a closed pipe (`| head`) is no error.
+    """
+    if err and isinstance(text, str) and text:
+        text = f"{messages().line(text.rstrip())}\n" if messages().are_json else printable(text)
     try:
         click.echo(text, nl=False, err=err, color=None if err else wants_colour())
     except BrokenPipeError:

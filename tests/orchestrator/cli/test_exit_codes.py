@@ -110,6 +110,11 @@ def test_a_limit_of_the_machine_is_no_bug(
     assert "/some/file" in err and os.strerror(number).lower() in err
 
 
+def test_a_machine_without_free_memory_is_no_bug(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CALLED_BY["hardware"], mock.Mock(side_effect=MemoryError))
+    assert run("hardware")[:2] == (3, "")
+
+
 def test_a_variable_that_numpy_cannot_read_is_refused(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -137,6 +137,12 @@ def test_the_log_of_a_sweep_has_each_trial_and_the_output_of_failed_ones(
     assert run("logs", "mine")[1] == f"{out}\\x1b[31mred\\x1b[0m\n"
 
 
+def test_names_of_folders_have_no_control_characters(home: Path, run: Run) -> None:
+    (home / "sweeps" / "a\x1b[2J\x07").mkdir(parents=True)
+    assert "a\\x1b[2J\\x07: not started" in run("status")[1]
+    assert "it has a\\x1b[2J\\x07." in run("status", "other")[2]
+
+
 DRIVER = """
 import signal, sys, time
 from pathlib import Path
