@@ -56,18 +56,18 @@ class SweepFolder:
 
     def make(self) -> None:
         """Make the folder, if need be; raise `HomeUnusable` if it cannot be made or written."""
-        try:
-            self.home.mkdir(mode=0o700, parents=True, exist_ok=True)  # specs, code and logs
-            self.path.parent.mkdir(mode=0o700, exist_ok=True)  # an existing home keeps its mode
-            self.path.mkdir(exist_ok=True)
-        except OSError as error:
-            raise HomeUnusable(self.home, (error.strerror or str(error)).lower()) from error
-        if not os.access(self.path, os.W_OK):
-            raise HomeUnusable(self.home, "permission denied")
         for folder in (self.home, self.path.parent, self.path):
+            try:
+                # What is there keeps its mode.
+                mode = 0o777 if folder == self.path else 0o700  # specs, code and logs
+                folder.mkdir(mode=mode, parents=folder == self.home, exist_ok=True)
+            except OSError as error:
+                raise HomeUnusable(self.home, (error.strerror or str(error)).lower()) from error
             # Another user's folder, or a link to one, may lead what is written to any place.
             if {folder.lstat().st_uid, folder.stat().st_uid} != {os.geteuid()}:
                 raise HomeUnusable(self.home, f"{folder}, which belongs to another user")
+        if not os.access(self.path, os.W_OK):
+            raise HomeUnusable(self.home, "permission denied")
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:

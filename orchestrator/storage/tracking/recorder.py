@@ -197,7 +197,7 @@ class Recorder:
         answer = Future[Any]()
         with self._change:
             if self._stopping:
-                raise RuntimeError("the recorder was closed")
+                raise self.trouble or RuntimeError("the recorder was closed")
             self._calls.append((answer, method, arguments))
             self._change.notify_all()
         try:

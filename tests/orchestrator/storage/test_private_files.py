@@ -157,3 +157,11 @@ def test_a_home_of_another_user_is_refused(place: str, tmp_path: Path) -> None:
     os.chown(folder.home / place, NOBODY, NOBODY)
     with pytest.raises(HomeUnusable, match="another user"):
         folder.make()
+
+
+@needs_root
+def test_nothing_is_made_in_another_users_folder(tmp_path: Path) -> None:
+    os.chown(tmp_path, NOBODY, NOBODY)
+    with pytest.raises(HomeUnusable, match="another user"):
+        SweepFolder(tmp_path, "mine").make()
+    assert not [*tmp_path.iterdir()]

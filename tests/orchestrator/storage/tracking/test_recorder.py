@@ -17,6 +17,7 @@ from psutil import STATUS_ZOMBIE
 
 from orchestrator.core.trial import FinishedTrial
 from orchestrator.storage.lock import Owner
+from orchestrator.storage.private_files import NotOurs
 from orchestrator.storage.tracking.errors import NotRecorded, TrackingError
 from orchestrator.storage.tracking.recorder import Recorder, RecorderDied, RecorderProcess
 from orchestrator.storage.tracking.records import LEASE, LEASE_TAG, Lease, record_of
@@ -43,6 +44,14 @@ def process_of_recorder() -> psutil.Process:
     commands = {child: child.cmdline() for child in children if child.status() != STATUS_ZOMBIE}
     (process,) = (child for child in commands if "orchestrator.storage.tracking" in commands[child])
     return process
+
+
+def test_a_recorder_that_cannot_start_says_why(home: Path) -> None:
+    (home / "recorder.log").symlink_to(home / "victim")
+    with recorder(home) as never_started:
+        never_started._thread.join()
+        with pytest.raises(NotOurs, match="symbolic link"):
+            never_started.find("quickstart")
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, answers: Callable[..., Any]) -> None:
