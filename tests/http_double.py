@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 Answer = Callable[[BaseHTTPRequestHandler], tuple[int, str | bytes]]
@@ -20,7 +20,8 @@ def answering(answer: Answer) -> Iterator[str]:
             self.send_response(status)
             self.send_header("Content-Length", str(len(payload)))
             self.end_headers()
-            self.wfile.write(payload)
+            with suppress(ConnectionError):  # the other side did not wait
+                self.wfile.write(payload)
 
         do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = _answer  # noqa: N815
 

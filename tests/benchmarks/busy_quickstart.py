@@ -6,7 +6,6 @@ takes half of one core. Each verdict of a busy run is compared with the quiet ru
 
 import argparse
 import os
-import time
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,9 +24,10 @@ SPEC = Path(__file__).resolve().parents[2] / "sweeps/quickstart.yaml"
 
 
 def verdicts(path: Path, home: Path, number: int) -> dict[str, dict[str, Any]]:
-    """Run the spec under a name of its own; return the comparison of each arm."""
+    """Run the spec, the busy ones under names of their own; return the comparison of each arm."""
     spec = yaml.safe_load(path.read_text(encoding="utf-8"))
-    spec["name"] = f"busy-{number}-{time.time():.0f}"
+    if number:  # the quiet one keeps its name
+        spec["name"] += f"-busy-{number}"
     ended = run_sweep(spec, home=home, tracking_uri=default_mlflow_uri(home, {}))
     assert ended.stopped is None, ended.stopped
     found = {}

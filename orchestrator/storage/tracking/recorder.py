@@ -179,13 +179,22 @@ class Recorder:
     ) -> None:
         """Record the queued trials, then reports (by path) and the state, and release the lease.
 
-        `timeout_s` limits the draining, and the rest. Raise as `drain` does.
+        `timeout_s` limits the draining, and the rest, which is tried again in that time while the
+        store is away. Raise as `drain` does.
         """
         self.drain(timeout_s)
-        try:
-            self._call("close", state, texts, answer, timeout_s=timeout_s)
-        except TrackingError as error:
-            raise NotRecorded(0, str(error)) from error
+        give_up_s = time.monotonic() + timeout_s
+        is_closed = False
+        while not is_closed:
+            left_s = max(0.0, give_up_s - time.monotonic())
+            try:
+                self._call("close", state, texts, answer, timeout_s=left_s)
+                is_closed = True
+            except TrackingError as error:
+                if not error.is_away or left_s <= _FIRST_PAUSE_S:
+                    raise NotRecorded(0, str(error)) from error
+                _log.warning("closing is tried again: %s", error)
+                time.sleep(_FIRST_PAUSE_S)
         with self._change:
             self._is_open = False
 

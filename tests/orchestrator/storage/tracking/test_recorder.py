@@ -3,6 +3,7 @@
 import subprocess
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -18,7 +19,7 @@ from psutil import STATUS_ZOMBIE
 from orchestrator.core.trial import FinishedTrial
 from orchestrator.storage.lock import Owner
 from orchestrator.storage.private_files import NotOurs
-from orchestrator.storage.tracking.errors import NotRecorded, TrackingError
+from orchestrator.storage.tracking.errors import NotRecorded, StoreAway, TrackingError
 from orchestrator.storage.tracking.recorder import Recorder, RecorderDied, RecorderProcess
 from orchestrator.storage.tracking.records import LEASE, LEASE_TAG, Lease, record_of
 from orchestrator.storage.tracking.trackers import open_tracker
@@ -143,6 +144,26 @@ def test_what_a_store_that_is_down_lacks_is_recorded_later_except_what_it_refuse
         opened.close("complete", {})
         assert opened.trouble is None
     assert (recorded, opened.refused) == (TRIALS[:3], {TRIALS[1].key: "no"})
+
+
+def test_a_store_that_is_away_for_a_moment_is_closed_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = Counter[str]()
+
+    def answer(method: str, *_: Any) -> None:
+        asked[method] += 1
+        if method == "close" and asked["close"] == 1:
+            raise StoreAway("a store", "an answer", "none", "Wait")
+
+    pretend(monkeypatch, answer)
+    with recorder(tmp_path) as opened:
+        opened.open(build_opening())
+        opened.close("complete", {})
+        with pytest.raises(NotRecorded, match="received none"):
+            asked.clear()
+            opened.close("complete", {}, timeout_s=0.5)
+    assert asked["close"] == 1
 
 
 def test_a_store_that_never_answers_holds_up_no_longer_than_asked(
