@@ -149,7 +149,7 @@ class TrainerPool:
         is_idle = warm is not None and warm.alive and not warm.has_events
         if warm is not None and is_idle and warm.cpus == cpus and not job.fresh:
             limit_mib = job.limits.memory_mib or psutil.virtual_memory().total / 2**20
-            if warm.memory_mib() < _WARM_SHARE * limit_mib:
+            if warm.memory_mib() < _WARM_SHARE * limit_mib and warm.can_open_files():
                 return warm
         for warm_key in list(self.warm):
             if warm_key == key or (job.fresh and warm_key not in partners):

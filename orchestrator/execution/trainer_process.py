@@ -30,6 +30,9 @@ _TAIL_BYTES = 4000
 _MOST_BYTES = 16 * 2**20
 """The size at which the file of the output is emptied, so that a trial cannot fill the disk."""
 
+_FREE_FILES = 64
+"""The fewest files that a process must be able to open for another trial."""
+
 _DRAIN_S = 0.5
 _LONGEST_START_S, _LONGEST_END_S = 300.0, 60.0
 """How long a process may take until it is a trainer, and until the kernel has ended it."""
@@ -169,6 +172,13 @@ class TrainerProcess(contextlib.AbstractContextManager["TrainerProcess"]):
                     cpu_s += used.user + used.system
                     memory_mib += process.memory_info().rss / 2**20
         return cpu_s, memory_mib
+
+    def can_open_files(self) -> bool:
+        """Return whether the process may open some more files than trials have left open in it."""
+        with contextlib.suppress(psutil.Error):
+            limit, _ = self._handle.rlimit(psutil.RLIMIT_NOFILE)
+            return limit == psutil.RLIM_INFINITY or limit - self._handle.num_fds() >= _FREE_FILES
+        return True
 
     def has_leftover_processes(self) -> bool:
         """Return whether processes of a trial are left, apart from Python's resource tracker."""

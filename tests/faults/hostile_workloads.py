@@ -292,6 +292,18 @@ HOSTILE_WORKLOADS = [
         next_trainer="new",
     ),
     HostileWorkload(
+        does="leaves as many files open as it can",
+        code="""
+            import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (99, 99))
+            try:
+                while True: os.open("/dev/null", 0)
+            except OSError: pass
+        """,
+        ends="error",
+        message="Too many open files",
+        next_trainer="new",
+    ),
+    HostileWorkload(
         does="writes to all files",
         code="""
             for n in range(3, 20):
@@ -398,20 +410,6 @@ HOSTILE_WORKLOADS = [
         """,
         ends="error",
         message="expected at most 5,000 names in a trial; received 5,101",
-    ),
-    HostileWorkload(
-        does="reports 100,000 values in its epochs",
-        code="""
-            for i in range(25): trial.epoch(i, 0.1, **{f"m{j}": 1.0 for j in range(4_000)})
-        """,
-        ends="error",
-        message="expected at most 100,000 values in the epochs of a trial",
-    ),
-    HostileWorkload(
-        does="reports 100,000 facts",
-        code='trial.environment(**{f"f{i}": i for i in range(100_000)})',
-        ends="error",
-        message="expected at most 64 KiB of facts in a trial",
     ),
     HostileWorkload(
         does="has a name of 100 KB", code='metrics = {"a" * 10**5: 1.0}', ends="complete"

@@ -147,3 +147,17 @@ def test_artifacts_are_limited_in_number_and_size() -> None:
         *["large.txt"] * 3,
         *(f"{index}.txt" for index in range(15)),
     ]
+
+
+def test_values_of_epochs_and_facts_are_limited() -> None:
+    sent: list[protocol.Event] = []
+    trial = context(sent)
+    for index in range(25):
+        trial.epoch(index, 0.1, **{f"m{number}": 1.0 for number in range(3_999)})
+    with pytest.raises(ValueError, match=r"at most 100,000 values .* received 100,001"):
+        trial.epoch(25, 0.1)
+    trial.environment(large="a" * 60 * 1024)
+    trial.environment(large="a" * 50 * 1024, small=1)  # in the place of the first
+    with pytest.raises(ValueError, match="at most 64 KiB of facts"):
+        trial.environment(more="a" * 15 * 1024)
+    assert len(sent) == 27
