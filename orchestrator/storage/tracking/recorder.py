@@ -123,7 +123,7 @@ class Recorder:
 
         Raise `NotRecorded` if the answer takes over `timeout_s`.
         """
-        record, run_ids = self._call("read", timeout_s=timeout_s)
+        record, run_ids = self._call_again("read", timeout_s=timeout_s)
         trials = (replace(record_of(had[key]), run_id=run_id) for key, run_id in run_ids.items())
         return cast(SweepRecord, record.with_trials(trials))
 
@@ -179,28 +179,36 @@ class Recorder:
     ) -> None:
         """Record the queued trials, then reports (by path) and the state, and release the lease.
 
-        `timeout_s` limits the draining, and the rest, which is tried again in that time while the
-        store is away. Raise as `drain` does.
+        `timeout_s` limits the draining, and the rest. Raise as `drain` does.
         """
         self.drain(timeout_s)
-        give_up_s = time.monotonic() + timeout_s
-        is_closed = False
-        while not is_closed:
-            left_s = max(0.0, give_up_s - time.monotonic())
-            try:
-                self._call("close", state, texts, answer, timeout_s=left_s)
-                is_closed = True
-            except TrackingError as error:
-                if not error.is_away or left_s <= _FIRST_PAUSE_S:
-                    raise NotRecorded(0, str(error)) from error
-                _log.warning("closing is tried again: %s", error)
-                time.sleep(_FIRST_PAUSE_S)
+        try:
+            self._call_again("close", state, texts, answer, timeout_s=timeout_s)
+        except TrackingError as error:
+            raise NotRecorded(0, str(error)) from error
         with self._change:
             self._is_open = False
 
     def log_model(self, run_id: str, packed: Path, timeout_s: float) -> None:
         """Log a packed model with its run; raise `NotRecorded`, or the store's `TrackingError`."""
         self._call("log_model", run_id, packed, timeout_s=timeout_s)
+
+    def _call_again(self, method: str, *arguments: Any, timeout_s: float | None) -> Any:
+        """Call a method that may be repeated, until the store or the process is there again.
+
+        Raise what the last call raised after `timeout_s`, or a minute without one.
+        """
+        give_up_s = time.monotonic() + (_CLOSE_LIMIT_S if timeout_s is None else timeout_s)
+        while True:
+            left_s = max(0.0, give_up_s - time.monotonic())
+            limit_s = None if timeout_s is None else left_s
+            try:
+                return self._call(method, *arguments, timeout_s=limit_s)
+            except TrackingError as error:
+                if not error.is_away or left_s <= _FIRST_PAUSE_S:
+                    raise
+                _log.warning("%s is tried again: %s", method, error)
+                time.sleep(_FIRST_PAUSE_S)
 
     def _call(self, method: str, *arguments: Any, timeout_s: float | None = None) -> Any:
         answer = Future[Any]()

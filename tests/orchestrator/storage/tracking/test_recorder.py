@@ -91,6 +91,7 @@ def test_trials_are_recorded_in_another_process_and_a_killed_one_doubles_none(
         opened.drain(300)
         assert opened.trouble is None
         had = {trial.key: trial for trial in trials}
+        process_of_recorder().kill()  # the next one answers
         read = opened.read(had)
         records = {key: record_of(trial) for key, trial in had.items()}
         assert ({trial.key: trial for trial in read.trials}, read.state) == (records, "running")
