@@ -9,6 +9,9 @@ from pathlib import Path
 from orchestrator.core.errors import Refusal
 from orchestrator.storage import lock
 
+STORE_NAMES = ("mlflow.db", "mlartifacts")
+"""The store in a home: MLflow's SQLite file and its artifacts."""
+
 
 class HomeUnusable(Refusal):
     """A sweep home that cannot be used."""
@@ -66,6 +69,9 @@ class SweepFolder:
             # Another user's folder, or a link to one, may lead what is written to any place.
             if {folder.lstat().st_uid, folder.stat().st_uid} != {os.geteuid()}:
                 raise HomeUnusable(self.home, f"{folder}, which belongs to another user")
+        for path in (self.home / name for name in STORE_NAMES):
+            if os.path.lexists(path) and path.lstat().st_uid not in (0, os.geteuid()):
+                raise HomeUnusable(self.home, f"{path}, which another user put there")
         if not os.access(self.path, os.W_OK):
             raise HomeUnusable(self.home, "permission denied")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.cli.output import quiet
-from orchestrator.storage.home import HomeUnusable, SweepFolder
+from orchestrator.storage.home import STORE_NAMES, HomeUnusable, SweepFolder
 from orchestrator.storage.journal import JOURNAL_FILE, Journal, read, read_running
 from orchestrator.storage.lock import LOCK_FILE, Owner, holder, take_lock
 from orchestrator.storage.logs import rotate_log
@@ -165,3 +165,14 @@ def test_nothing_is_made_in_another_users_folder(tmp_path: Path) -> None:
     with pytest.raises(HomeUnusable, match="another user"):
         SweepFolder(tmp_path, "mine").make()
     assert not [*tmp_path.iterdir()]
+
+
+@needs_root
+@pytest.mark.parametrize("name", STORE_NAMES)
+def test_a_store_that_another_user_put_into_a_home_is_refused(name: str, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / name).symlink_to("mine")
+    SweepFolder(tmp_path, "mine").make()
+    os.chown(tmp_path / name, NOBODY, NOBODY, follow_symlinks=False)
+    with pytest.raises(HomeUnusable, match="another user put there"):
+        SweepFolder(tmp_path, "mine").make()
