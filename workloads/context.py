@@ -279,7 +279,7 @@ class Context:
         Raise `ValueError` if the trial has too many names of metrics, or too many values.
         """
         self._values.update((*metrics, "epoch_s"))
-        expect_few(self._values)
+        expect_few(self._values.keys() - {"epoch_s"})
         if (values := self._values.total()) > VALUES_LIMIT:
             raise ValueError(
                 f"metrics: expected at most {VALUES_LIMIT:,} values in the epochs of a trial, with"

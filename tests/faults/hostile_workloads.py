@@ -409,7 +409,7 @@ HOSTILE_WORKLOADS = [
             for i in range(100): trial.epoch(i, 0.1, **{f"m{i}.{j}": 1.0 for j in range(100)})
         """,
         ends="error",
-        message="expected at most 5,000 names in a trial; received 5,101",
+        message="expected at most 5,000 names in a trial; received 5,100",
     ),
     HostileWorkload(
         does="has a name of 100 KB", code='metrics = {"a" * 10**5: 1.0}', ends="complete"
