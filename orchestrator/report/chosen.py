@@ -1,7 +1,7 @@
 """The best config within limits: as text, as JSON, and as a spec that can be run."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from orchestrator.analysis.arms.best_configs import (
@@ -27,6 +27,7 @@ from orchestrator.report.verdicts import DIFFERENT_MATHEMATICS
 from orchestrator.report.wording import config_phrase, run_text
 from orchestrator.spec import HardwareEntry
 from orchestrator.spec.errors import nearest
+from workloads.metrics import METRICS
 from workloads.registry import UnknownWorkload, find_workload
 
 BEST = Format("a best config", 1, id="rnnsweep-best")
@@ -53,29 +54,30 @@ def choose(
     """Return the config × arm with the best mean of a metric, among those within the limits.
 
     The metric is by default the first objective without a limit, else an accuracy, unless one has a
-    limit, else the time per step or prediction. Limits are of means over repeats. An arm of
-    different mathematics is chosen only if `arm` names it. The result is plain data, with the
-    `spec` of a sweep of this config alone. `Refusal` if there is none.
+    limit, else the time per step or prediction. If the trials have none of these, it is an
+    objective in spite of its limit. Limits are of means over repeats. An arm of different
+    mathematics is chosen only if `arm` names it. The result is plain data, with the `spec` of a
+    sweep of this config alone. `Refusal` if there is none.
     """
     different = different_arms(record.trials, baseline_of_spec(record)) if arm == "*" else ()
     trials = [t for t in record.trials if names_arm(arm, t.arm) and t.arm not in different]
     measured = {name for t in trials if t.status == "complete" for name in t.metrics}
     limited = [limit.metric for limit in limits]
     accuracies = () if USUAL_RESULTS.keys() & limited else tuple(USUAL_RESULTS)
-    usual = [n for n in (*record.objectives, *accuracies) if n in measured and n not in limited]
-    step = "step_ms" if "step_ms" in measured else "predict_ms"
-    wanted = metric or next(iter(usual), step)
+    if not measured:
+        where = "" if arm == "*" else f" on {arm}"
+        raise Refusal(f"{record.name}: no trial{where} is complete")
+    unlimited = [name for name in (*record.objectives, *accuracies) if name not in limited]
+    usual = (*unlimited, "step_ms", "predict_ms", *record.objectives, *limited)
+    wanted = metric or next((name for name in usual if name in measured), "step_ms")
     for name in (wanted, *limited):
         if name not in measured:
-            hint = nearest(name, measured) or f"they have {', '.join(sorted(measured)) or 'none'}"
-            raise Refusal(
-                f"{record.name}: expected a metric of its trials, received {name!r}: {hint}"
-            )
+            raise Refusal(f"{record.name}: {_not_measured(name, measured)}")
     points = config_points(trials, dict.fromkeys((wanted, *limited)))
     within = [p for p in points if all(limit.allows(p.values[limit.metric]) for limit in limits)]
     scopes = sorted({point.scope for point in within})
     if len(scopes) != 1:
-        reason = _several_scopes(scopes) if scopes else _none_within(wanted, limits, points)
+        reason = _several_scopes(scopes) if scopes else _none_within(limits, points)
         raise Refusal(f"{record.name}: {reason}")
     direction = record.objectives.get(wanted) or direction_of(wanted)
     sign = sign_of(direction)
@@ -107,16 +109,26 @@ def _several_scopes(scopes: Sequence[str]) -> str:
     return f"expected energies of one scope, received {received}: add an arm or another metric"
 
 
-def _none_within(wanted: str, limits: Sequence[Limit], points: Sequence[ParetoPoint]) -> str:
-    """Write that no config is within the limits, and which values configs have."""
-    bounds = "".join(f", {limit}" for limit in limits)
-    received = f"none among {len(points)} complete configs × arms"
-    ranges = []
-    for limit in limits if points else ():
+def _not_measured(name: str, measured: Collection[str]) -> str:
+    """Write which metrics the trials have, or which one of them a misspelt name means."""
+    is_known = name in {metric.name for metric in METRICS}
+    meant = "" if is_known else nearest(name, measured)
+    hint = meant or f"they have {', '.join(sorted(measured))}"
+    return f"expected a metric of its trials, received {name!r}: {hint}"
+
+
+def _none_within(limits: Sequence[Limit], points: Sequence[ParetoPoint]) -> str:
+    """Write that no config is within the limits, and how near to each of them configs come."""
+    if not points:
+        return "no config has these metrics in all of its repeats"
+    nearest_values = []
+    for limit in limits:
         values = [point.values[limit.metric] for point in points]
-        ranges.append(f"{limit.metric} {number(min(values))} to {number(max(values))}")
-    measured = f" with {', '.join(ranges)}" if ranges else ""
-    return f"expected a config with {wanted}{bounds}; received {received}{measured}"
+        which, value = ("highest", max(values)) if limit.sign == "≥" else ("lowest", min(values))
+        nearest_values.append(f"the {which} {limit.metric} is {number(value)}")
+    bounds = joined([str(limit) for limit in limits])
+    count = f"of {len(points)} complete configs × arms"
+    return f"no config has {bounds}: {count}, {joined(nearest_values)}"
 
 
 def _spec_of(record: SweepRecord, arm: Arm, config: Config) -> dict[str, Any]:

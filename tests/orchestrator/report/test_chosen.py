@@ -82,7 +82,9 @@ def test_the_report_and_best_break_a_tie_alike_by_the_time_of_training() -> None
     ("metric", "limits", "message"),
     [
         ("step_msec", [], "'step_msec': did you mean 'step_ms'"),
-        (None, [Limit("val_accuracy", "≥", 0.96)], "val_accuracy 0.8 to 0.952"),
+        ("predict_ms", [], "they have energy_j, step_ms, val_accuracy, val_loss"),
+        (None, [Limit("val_accuracy", "≥", 0.96)], "the highest val_accuracy is 0.952"),
+        (None, [Limit("step_ms", "≤", 4.0)], "the lowest step_ms is 5"),
         ("energy_j", [], "one scope, received cpu_package and gpu"),
     ],
 )
@@ -113,6 +115,15 @@ def test_what_is_as_accurate_as_required_is_chosen_by_its_speed(record: SweepRec
     record = replace(record, objectives={"val_accuracy": "maximize"})
     chosen = choose(record, None, [Limit("val_accuracy", "≥", 0.85)])
     assert (chosen["metric"], chosen["arm"]) == ("step_ms", str(PORTABLE))
+
+
+def test_an_objective_with_a_limit_decides_where_nothing_else_was_measured() -> None:
+    trials = [build_trial(block, PORTABLE, metrics={"f1": 0.9 + block / 100}) for block in range(3)]
+    record = build_record(trials, (PORTABLE,), objectives={"f1": "maximize"})
+    chosen = choose(record, None, [Limit("f1", "≥", 0.905)])
+    assert (chosen["metric"], chosen["block"], chosen["within"]) == ("f1", 2, 2)
+    with pytest.raises(Refusal, match="the highest f1 is 0.92"):
+        choose(record, None, [Limit("f1", "≥", 0.99)])
 
 
 def test_the_spec_is_the_config_on_its_arm(record: SweepRecord) -> None:
