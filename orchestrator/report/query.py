@@ -231,13 +231,15 @@ def _run(
     query: str, table: pa.Table, sweeps: Mapping[str, SweepRecord], limits: QueryLimits
 ) -> pd.DataFrame:
     """Run a query on the table `trials`, and on a view for each sweep."""
-    column = duckdb.ColumnExpression
+    column, constant = duckdb.ColumnExpression, duckdb.ConstantExpression
     config = _SANDBOX | {"memory_limit": f"{limits.memory_mib}MiB"}
     with duckdb.connect(config=config) as database, ThreadPoolExecutor(1) as thread:
         database.register("arrow", table)
         database.execute("CREATE TABLE trials AS FROM arrow; SET TimeZone = 'UTC'")
         for label, record in sweeps.items():
-            is_own = (column("sweep") == record.name) & (column("generation") == record.generation)
+            # A plain text is taken for a column if it is the name of one, such as of a metric.
+            is_of_name = column("sweep") == constant(record.name)
+            is_own = is_of_name & (column("generation") == constant(record.generation))
             if label.lower() != "trials":
                 database.table("trials").filter(is_own).create_view(label)
         database.execute("SET lock_configuration = true")

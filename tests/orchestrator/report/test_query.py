@@ -213,6 +213,12 @@ def test_a_query_runs_in_a_sandbox_that_it_cannot_open() -> None:
     }
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_sweep_may_have_the_name_of_a_column() -> None:
+    f1 = build_record([build_trial(0, PORTABLE, metrics={"f1": 0.5})], name="f1")
+    assert query_records({"f1": f1}, sql="SELECT f1 FROM f1").to_numpy().tolist() == [[0.5]]
+
+
 def test_hostile_names_are_escaped() -> None:
     frame = query_records(
         {"s": build_record([build_trial(0, HOSTILE)], [HOSTILE])},
