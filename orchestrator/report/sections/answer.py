@@ -77,8 +77,9 @@ def _arms(summary: ReportSummary, most: int | None) -> Section:
     hidden = len(summary.arms) - (most or len(summary.arms))
     notes = (f"{counted(hidden, 'more arm')}: rnnsweep report {label} --section fastest",)
     base = baseline_name(summary, arm_names(summary))
+    compared = f", compared with {base} (other columns" if summary.comparisons else " (columns"
     return Section(
-        f"Arms, compared with {base}" if summary.comparisons else "Arms",
+        f"Arms{compared}: medians over trials)",
         tables=(arms_table(summary, most),),
         paragraphs=notes if hidden > 0 else (),
     )

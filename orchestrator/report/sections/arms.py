@@ -69,7 +69,10 @@ def _costs(summary: ReportSummary) -> list[str]:
 
 
 def _notes(summary: ReportSummary, measures: Sequence[Measure], name: ArmNames) -> Iterator[str]:
-    """Write which figures are not comparable, or missing, and the prices."""
+    """Write what the figures are, which are not comparable, or missing, and the prices."""
+    yield (
+        "Median (quartiles) over the complete trials of the rounds that are complete on every arm."
+    )
     rows = summary.arms
     unmatched = [name(row.arm) for row in rows if row.measures and not row.matched]
     if unmatched:
@@ -98,9 +101,8 @@ def unmatched_note(names: Sequence[str]) -> str:
 
 
 def _explanations(summary: ReportSummary, measures: Sequence[Measure]) -> Iterator[str]:
-    """Explain over which trials the figures are."""
+    """Explain the spread of the figures, and over which trials some of them are."""
     yield (
-        "Median (quartiles) over the complete trials of the rounds that are complete on every arm. "
         "n is given if it differs from the number of trials. The spread comes from the configs as "
         "well as from noise."
     )

@@ -45,9 +45,20 @@ _MOST_SIZES = 2
 
 def fastest_section(summary: ReportSummary, name: ArmNames) -> Section:
     """Make the first section of a full report: the answer, and the table of arms."""
-    tables = (arms_table(summary),) if any(row.measures for row in summary.arms) else ()
+    has_figures = any(row.measures for row in summary.arms)
+    tables = (arms_table(summary),) if has_figures else ()
+    notes = (figures_note(summary),) if has_figures else ()
     bullets = tuple(answer_bullets(summary, headlines(summary)))
-    return Section(PARTS["fastest"], bullets, tables, (progress_sentence(summary),))
+    return Section(PARTS["fastest"], bullets, tables, (*notes, progress_sentence(summary)))
+
+
+def figures_note(summary: ReportSummary) -> str:
+    """Write over what the figures in the table of arms are: their ratio is not the speed-up."""
+    if any(comparison.speedup for comparison in summary.comparisons):
+        return (
+            "Speed-ups are mean ratios within configs; figures of one arm are medians over trials."
+        )
+    return "Figures of an arm are medians over its trials."
 
 
 def answer_bullets(
