@@ -19,12 +19,15 @@ from orchestrator.core.formats import Format
 from orchestrator.storage.home import sweep_home
 
 DOCTOR = Format("a check of a machine", 1, id="rnnsweep-doctor")
-_COLOURS = {"ok": "green", "warning": "yellow", "missing": "red"}
+_COLOURS = {"ok": "green", "warning": "yellow", "left out": "yellow", "missing": "red"}
 
 
 @command(
     examples=["rnnsweep doctor --for quickstart.yaml"],
-    notes=("Exit code 1 if something is missing that every sweep needs, or the sweep of --for."),
+    notes=(
+        "Exit code 1 if something is missing that every sweep needs, or the sweep of --for. Arms "
+        "that cannot run here are left out of a sweep, and missing only if no arm can run."
+    ),
 )
 @click.option(
     "--for",
@@ -63,14 +66,14 @@ def doctor(spec: Path | None, address: str | None, form: str | None) -> int:
         body = {"is_ready": not missing, "checks": [dataclasses.asdict(check) for check in checks]}
         write({**DOCTOR.head(), **body})
     else:
-        show(f"\n{_describe_missing(missing, spec)}\n")
+        left_out = [check.name for check in checks if check.status == "left out"]
+        show(f"\n{_describe_missing(missing, left_out, spec)}\n")
     return WITH_FAILURES if missing else COMPLETE
 
 
-def _describe_missing(missing: list[str], spec: Path | None) -> str:
-    if not missing:
-        return "Ready"
-    hint = ""
-    if spec and "workload" not in missing:
-        hint = f". Arms that cannot run are left out: rnnsweep plan {shlex.quote(str(spec))}"
-    return f"Missing: {', '.join(missing)}{hint}"
+def _describe_missing(missing: list[str], left_out: list[str], spec: Path | None) -> str:
+    text = f"Missing: {', '.join(missing)}" if missing else "Ready"
+    if left_out:
+        names = ", ".join(left_out)
+        text += f". Left out of the sweep: {names} (rnnsweep plan {shlex.quote(str(spec))})"
+    return text

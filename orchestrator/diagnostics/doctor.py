@@ -39,7 +39,8 @@ from workloads.registry import find_workload
 _DEVICES = "workloads.diagnostics.peak_rates:report_devices"
 
 Announce = Callable[[str], object]
-Status: TypeAlias = Literal["ok", "warning", "missing"]
+Status: TypeAlias = Literal["ok", "warning", "left out", "missing"]
+"""`left out` are hardware and implementations of a spec whose sweep can run without them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +191,10 @@ def _backends(
 def _sweep(
     spec: SweepSpec, classes: Sequence[HardwareClass], *, on_cluster: bool
 ) -> Iterator[Check]:
-    """Check the workload, the data, and that every hardware and implementation has an arm."""
+    """Check the workload, the data, and that every hardware and implementation has an arm.
+
+    While any arm can run, a sweep leaves out those that cannot.
+    """
 
     def load() -> str:
         nonlocal spec
@@ -205,6 +209,7 @@ def _sweep(
     plan = make_plan(spec, classes, "to come" if on_cluster else None)
     names = [arm.implementation for arm in plan.arms]
     names += [awaited.arm.implementation for awaited in plan.awaited]
+    without_arm: Status = "left out" if names else "missing"
     for entry in spec.hardware:
         present = ", ".join(
             hardware_class.name for hardware_class in matching_classes(entry, classes)
@@ -212,7 +217,8 @@ def _sweep(
         if present or (on_cluster and entry.wait_s):
             yield Check(str(entry), "ok", present or "no node yet, and a sweep waits for one")
         else:
-            yield Check(str(entry), "missing", absence_reason(entry, classes), is_needed=True)
+            reason = absence_reason(entry, classes)
+            yield Check(str(entry), without_arm, reason, is_needed=not names)
     for name in spec.arms.implementations:
         if count := names.count(name):
             yield Check(name, "ok", f"can run in {counted(count, 'arm')}")
@@ -222,4 +228,5 @@ def _sweep(
                 for impossible in plan.impossible
                 if impossible.arm.implementation == name
             )
-            yield Check(name, "missing", "; ".join(dict.fromkeys(reasons)), is_needed=True)
+            text = "; ".join(dict.fromkeys(reasons))
+            yield Check(name, without_arm, text, is_needed=not names)
