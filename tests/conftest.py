@@ -31,6 +31,9 @@ other_work.LOOK_S = 0.05
 # process uses their cores. Several trainers share the cores here.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
+# What PyTorch compiles here is small: processes of its own to compile it take longer to start.
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+
 # A shell starts its background jobs with SIGINT ignored, which programs under test would inherit.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # `nohup` ignores it
@@ -90,7 +93,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _not_drawn(items: Sequence[pytest.Item], seed: str) -> set[pytest.Item]:
-    """Return three quarters of the cases of each full test, drawn by the seed; of two, none."""
+    """Return three quarters of the cases of each full test, drawn by the seed; of two, one."""
     cases = defaultdict[str, list[pytest.Item]](list)
     for item in items:
         name, _, case = item.nodeid.partition("[")
@@ -99,7 +102,7 @@ def _not_drawn(items: Sequence[pytest.Item], seed: str) -> set[pytest.Item]:
     return {
         item
         for name, group in cases.items()
-        if len(group) > 2
+        if len(group) > 1
         for item in random.Random(seed + name).sample(group, len(group) - math.ceil(len(group) / 4))
     }
 
