@@ -45,6 +45,7 @@ from orchestrator.report.sections.mathematics import mathematics_doubts, mathema
 from orchestrator.report.verdicts import busy_clause, speed_phrase, speed_ratio
 from orchestrator.report.wording import step_noun
 from orchestrator.spec import SweepSpec, parse_spec, yaml_locations
+from orchestrator.spec.errors import SpecError
 from orchestrator.spec.reading import refuse_object
 from workloads.own_code import code_folders
 from workloads.protocol import TimedWork, TrialRequest
@@ -169,8 +170,21 @@ def make_bench(
         "baseline": implementations[0],
         "measure": {**_TIMING, "of": timed_work},
     }
-    spec = parse_spec(yaml.safe_dump(data, sort_keys=False), source="bench", folder=Path.cwd())
-    spec = check_user_code(spec, on_cluster=False, refuse=partial(refuse_object, "bench", spec))
+    try:
+        spec = parse_spec(yaml.safe_dump(data, sort_keys=False), source="bench", folder=Path.cwd())
+        spec = check_user_code(spec, on_cluster=False, refuse=partial(refuse_object, "bench", spec))
+    except SpecError as error:  # its lines and keys are of a spec that nobody wrote
+        typed = {
+            **{f"arms.implementations[{i}]": name for i, name in enumerate(implementations)},
+            "arms.hardware[0]": f"--hardware {device}",
+            **{key: f"--{key} {value}" for key, value in timed.items()},
+            **{f"settings.{name}": f"--set {name}" for name in settings.data},
+        }
+        problems = [
+            replace(problem, place=typed.get(problem.key, problem.key), key="")
+            for problem in error.problems
+        ]
+        raise SpecError(error.source, problems) from None
     plan = make_plan(spec, hardware.classify(this_machine()))
     if plan.impossible:
         reasons = [f"\n  {impossible.arm}: {impossible.reason}" for impossible in plan.impossible]
