@@ -46,7 +46,8 @@ def describe_sweeps(home: Path, name: str | None) -> str:
     for folder in _folders(home):
         with _skipped(folder.name):
             texts.append(_describe(folder))
-    return "".join(texts) or f"no sweeps in {home}\n"
+    elsewhere = "set RNNSWEEP_HOME to the folder that has them"
+    return "".join(texts) or f"no sweeps in {home}. Run one (rnnsweep run SPEC), or {elsewhere}\n"
 
 
 def status_json(home: Path, name: str | None) -> dict[str, Any]:

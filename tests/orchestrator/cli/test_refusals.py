@@ -118,7 +118,7 @@ def test_a_sweep_that_the_store_does_not_have_is_refused(run: Run, tmp_path: Pat
     database = build_home(tmp_path) / "mlflow.db"
     code, _, err = run("report", "none")
     assert code == 2 and "no sweep 'none'" in err
-    assert "no sweeps" in run("status")[1]
+    assert "RNNSWEEP_HOME" in run("status")[1]
     database.write_text("this is no database\n" * 100)
     code, _, err = run("report", "none")
     assert code == 2 and "not a database" in err
