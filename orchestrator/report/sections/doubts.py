@@ -194,7 +194,7 @@ def _busy_anyway(summary: ReportSummary) -> Iterator[Bullet]:
     """Write that the machine was busy where there are too few configs for any verdict."""
     validity = summary.validity
     few = [c for c in summary.comparisons if len(c.pairs) < MIN_BLOCKS and c.disturbed_blocks]
-    if few and 3 * validity.disturbed_rounds > validity.rounds:
+    if few and _was_busy(summary):
         rounds = counted(validity.rounds, config_or_repeat(summary))
         yield Bullet(
             Kind.PROVISIONAL,
@@ -202,6 +202,11 @@ def _busy_anyway(summary: ReportSummary) -> Iterator[Bullet]:
             f"({disturbance_text(few[0].disturbance)}), so times are provisional at best. "
             "Accuracies are not affected.",
         )
+
+
+def _was_busy(summary: ReportSummary) -> bool:
+    """Return whether more than a third of the rounds were disturbed."""
+    return 3 * summary.validity.disturbed_rounds > summary.validity.rounds
 
 
 def _unobserved(summary: ReportSummary) -> Iterator[Bullet]:
@@ -234,11 +239,14 @@ def _few_blocks(summary: ReportSummary, *, is_busy: bool) -> Iterator[Bullet]:
         return
     few = [c for c in summary.comparisons if c.baseline and not c.corrected and c.pairs]
     if few:
-        configs = len(few[0].pairs)
+        configs, needed, at_least = len(few[0].pairs), MIN_BLOCKS, f"{MIN_BLOCKS}"
+        if _was_busy(summary):
+            needed += len(few[0].disturbed_blocks)
+            at_least += " quiet ones"
         yield Bullet(
             Kind.INCONCLUSIVE,
             f"{counted(configs, 'config')} {is_or_are(configs)} too few for a verdict: at least "
-            f"{MIN_BLOCKS} are needed. {_more_configs(summary, MIN_BLOCKS)}",
+            f"{at_least} are needed. {_more_configs(summary, needed)}",
         )
         return
     needs = [(c, c.blocks_needed) for c in summary.comparisons if c.blocks_needed]
@@ -285,8 +293,9 @@ def _no_memory(summary: ReportSummary) -> Iterator[Bullet]:
     named = arms if len(arms) <= 2 else [arms[0], counted(len(arms) - 1, "other arm")]
     yield Bullet(
         Kind.MISSING,
-        f"No peak memory of {joined(named)}: only the first trial of a trainer process has one. "
-        "With trainer: fresh in the spec, every trial has one.",
+        f"No peak memory of {joined(named)}: only the first trial of a trainer process has a peak "
+        "of its own; a later one has that of the process so far, which is not compared. With "
+        "trainer: fresh in the spec, every trial has its own.",
     )
 
 
@@ -298,6 +307,8 @@ def _is_auto(summary: ReportSummary) -> bool:
 def _more_configs(summary: ReportSummary, configs: int) -> str:
     """Write how the sweep gets this many configs, which depends on what decides their number."""
     start, size = summary.sweep.start, summary.sweep.space_size
+    if _was_busy(summary):
+        start = start.when_quiet()
     if summary.sweep.sampler == "grid":
         return f"Add values to search.space, of which the sweep runs every combination: {start}"
     if summary.sweep.sampler == "list":

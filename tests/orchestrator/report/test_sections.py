@@ -79,10 +79,16 @@ def test_what_limits_an_own_model_is_said(
 
 
 @pytest.mark.parametrize(
-    ("blocks", "busy_blocks", "is_said"), [(3, 2, True), (4, 1, False), (1, 1, True), (8, 1, False)]
+    ("blocks", "busy_blocks", "is_said", "cure"),
+    [
+        (3, 2, True, "--set search.configs=8 --wait-quiet 30m"),
+        (4, 1, False, "--set search.configs=6"),
+        (1, 1, True, "--set search.configs=7 --wait-quiet 30m"),
+        (8, 1, False, ""),
+    ],
 )
 def test_a_busy_machine_is_named_below_the_configs_of_a_verdict_too(
-    blocks: int, busy_blocks: int, is_said: bool
+    blocks: int, busy_blocks: int, is_said: bool, cure: str
 ) -> None:
     trials = [
         change_trial(trial, disturbance={"other_processes": 68.0})
@@ -96,6 +102,8 @@ def test_a_busy_machine_is_named_below_the_configs_of_a_verdict_too(
     (headline,) = headlines(summarise(build_record(trials, (PORTABLE, XLA))))
     assert ("68 %" in headline.sentences[0]) == is_said
     assert all(f"{busy_blocks} of {blocks} config" in text and "68 %" in text for text in said)
+    few = [bullet.text for bullet in bullets if "too few" in bullet.text]
+    assert [text.endswith(f"rnnsweep run SPEC {cure}") for text in few] == [True] * bool(cure)
 
 
 @pytest.mark.parametrize(
