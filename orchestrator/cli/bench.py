@@ -181,7 +181,7 @@ def _wait_until_quiet(look: Look, made: Bench, wait_s: float | None) -> None:
         return
     effect = effect_of_other_work(planned, before, limit_pct)
     then = other_work.how_to_wait() if wait_s is None else ""
-    show_progress(other_work.warn_of(busy, effect, then))
+    show_progress(other_work.warn_of(busy, effect.ratio, effect.names, then))
     if wait_s is not None:
         with WaitingLine(Console(stderr=True), messages()) as waiting:
             other_work.wait_until_quiet(

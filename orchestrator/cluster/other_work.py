@@ -49,17 +49,20 @@ def describe_busy(seen: Mapping[str, OtherWork], limit_pct: float) -> str | None
     return "; ".join([*named, *([f"and {more} other nodes are busy"] if more else [])])
 
 
-def warn_of(busy: str, effect: float, then: str = "") -> str:
+def warn_of(busy: str, effect: float, arms: Sequence[str], then: str = "") -> str:
     """Return the sentences on busy machines that are told before trials begin.
 
-    `effect` is the ratio of times that the other work alone can cause; `then` is what follows for
-    this start.
+    `effect` is the largest ratio of times that the other work alone can cause, and `arms` the names
+    of the two whose times these are; `then` is what follows for this start.
     """
     if effect == math.inf:
         cause = ", and what so much does to times was not measured: they may stay inconclusive"
     elif effect > 1:
         size = f"{float(f'{effect:.2g}'):g}"
-        cause = f", which alone can make times differ by {size} ×; less than that is inconclusive"
+        cause = (
+            f", which alone can make times of {' and '.join(arms)} differ by {size} ×; less than "
+            "that is inconclusive"
+        )
     else:
         cause = ": times are provisional at best"
     what = f"{busy[:1].upper()}{busy[1:]}{cause}. Accuracies are not affected"

@@ -229,8 +229,8 @@ class _Start:
         self.busy = describe_busy(seen, self._busy_pct)
         if self.busy is not None:
             effect = effect_of_other_work(self.work.running.possible, seen, self._busy_pct)
-            waits = self.options.wait_quiet_s is not None
-            self.options.phase(warn_of(self.busy, effect, "" if waits else how_to_wait()))
+            then = how_to_wait() if self.options.wait_quiet_s is None else ""
+            self.options.phase(warn_of(self.busy, effect.ratio, effect.names, then))
 
     def wait_until_quiet(self) -> None:
         """Wait as long as the options allow; raise `StillBusy`, or `Stopped` at a signal."""

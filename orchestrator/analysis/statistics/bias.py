@@ -12,7 +12,7 @@ import json
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -128,22 +128,33 @@ def largest_bias(arms: tuple[Arm, Arm], rounds: Sequence[tuple[Disturbance, Dist
     return total / len(rounds) if rounds else 0.0
 
 
+class LargestEffect(NamedTuple):
+    """The largest `ratio` of times of two arms that other work alone can cause, and these arms.
+
+    The ratio is 1 where no two arms are compared, and infinite where the effect of so much was not
+    measured.
+    """
+
+    ratio: float
+    arms: tuple[Arm, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the arms, with their hardware only where it tells them apart."""
+        short = tuple(arm.short_name for arm in self.arms)
+        return short if len({*short}) == len(short) else tuple(map(str, self.arms))
+
+
 def effect_of_other_work(
     planned: Sequence[PlannedArm], seen: Mapping[str, OtherWork], limit_pct: float
-) -> float:
-    """Return the ratio of two of these arms' times that other work alone can cause, as it was seen.
-
-    `seen` is by host name. The ratio is 1 where no two arms are compared, and infinite where the
-    effect of so much was not measured.
-    """
+) -> LargestEffect:
+    """Return the largest effect on two of these arms of other work as it was seen, by host name."""
     loads = {arm.arm: _load_of(arm, seen, limit_pct) for arm in planned}
-    return max(
-        (
-            math.exp(largest_bias((first, second), [(loads[first], loads[second])]))
-            for first, second in itertools.combinations(loads, 2)
-        ),
-        default=1.0,
+    effects = (
+        LargestEffect(math.exp(largest_bias(pair, [(loads[pair[0]], loads[pair[1]])])), pair)
+        for pair in itertools.combinations(loads, 2)
     )
+    return max(effects, key=lambda effect: effect.ratio, default=LargestEffect(1.0, ()))
 
 
 def _load_of(arm: PlannedArm, seen: Mapping[str, OtherWork], limit_pct: float) -> Disturbance:

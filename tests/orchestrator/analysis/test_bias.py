@@ -248,4 +248,12 @@ def test_other_work_alone_can_cause_what_was_measured_at_such_a_load(
     (group,) = classify([build_node("here")])
     planned = [PlannedArm(Arm(name, HardwareUse(group.ref)), group) for name in implementations]
     seen = {"here": OtherWork(load, 0.0, {})}
-    assert least <= effect_of_other_work(planned, seen, 15.0) <= most
+    assert least <= effect_of_other_work(planned, seen, 15.0).ratio <= most
+
+
+def test_the_largest_effect_of_other_work_names_its_two_arms() -> None:
+    (group,) = classify([build_node("here")])
+    names = ("tensorflow/portable", "tensorflow/portable+xla", "torch/fused")
+    planned = [PlannedArm(Arm(name, HardwareUse(group.ref)), group) for name in names]
+    effect = effect_of_other_work(planned, {"here": OtherWork(50.0, 0.0, {})}, 15.0)
+    assert effect.names == ("tensorflow/portable", "torch/fused")
