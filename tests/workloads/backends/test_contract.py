@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -39,22 +40,33 @@ CASES = {
 EACH = pytest.mark.parametrize(
     "case", [pytest.param(case, id=name) for name, case in CASES.items()]
 )
+TrainerOf = Callable[[str], Trainer]
+"""Returns the running trainer of a backend."""
+
 TINY = {"units": 4, "layers": 1, "dense_units": 4, "samples": 32, "validation_samples": 16}
 
 
+@pytest.fixture(scope="module")
+def foreign_trainer_for(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TrainerOf]:
+    """Return a function that starts the trainer of a foreign backend, once."""
+    started: dict[str, Trainer] = {}
+    with ExitStack() as running:
+
+        def trainer_for(name: str) -> Trainer:
+            if name not in started:
+                trainer = Trainer(environment=install(tmp_path_factory.mktemp("packages")))
+                started[name] = running.enter_context(trainer)
+            return started[name]
+
+        yield trainer_for
+
+
 @pytest.fixture
-def trainer_of_case(
-    case: Case,
-    trainer_for: Callable[[str], Trainer],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Trainer]:
+def trainer_of_case(case: Case, trainer_for: TrainerOf, foreign_trainer_for: TrainerOf) -> Trainer:
     if case.needs is not None:
         expect_package(case.needs)
-    if case.backend.name in backends():
-        yield trainer_for(case.backend.name)
-        return
-    with Trainer(environment=install(tmp_path_factory.mktemp("packages"))) as trainer:
-        yield trainer
+    is_ours = case.backend.name in backends()
+    return (trainer_for if is_ours else foreign_trainer_for)(case.backend.name)
 
 
 @EACH
