@@ -88,16 +88,6 @@ def _as_arguments(options: Mapping[str, bool]) -> str:
     return ", ".join(f"{name}={value}" for name, value in options.items())
 
 
-_IMPORTS = {
-    "keras": "import keras",
-    "rnnsweep": "import rnnsweep",
-    "tf": "import tensorflow as tf",
-    "torch": "import torch",
-    "jax": "import jax",
-}
-"""How a name that begins a line of code is imported."""
-
-
 def usage_program(arm: Arm, trials: Iterable[FinishedTrial]) -> str:
     """Return what `usage_lines` says as a module of Python, which can be imported as it is.
 
@@ -119,24 +109,26 @@ def usage_program(arm: Arm, trials: Iterable[FinishedTrial]) -> str:
 def _keras_program(implementation: Implementation, threads: str) -> str:
     backend = backends()[implementation.backend]
     environment = [f'os.environ["KERAS_BACKEND"] = "{backend.keras_name}"']
-    statements = []
+    imports, statements = ["import keras"], list[str]()
     if threads.startswith("os."):
         environment.append(threads)
     elif threads:
+        imports.append(backend.import_code)
         statements.append(f"{threads}  # before the first operation")
     if policy := _POLICIES.get(implementation.precision):
         statements.append(f'keras.config.set_dtype_policy("{policy}")  # before the model is built')
     if implementation.precision == "tf32" and backend.tf32_code:
+        imports.append(backend.import_code)
         statements.append(backend.tf32_code)
     functions = []
     if implementation.kernel == "fused":
         convert = f'return rnnsweep.convert(model, "{implementation}")'
+        imports.append("import rnnsweep")
         functions = ["def convert(model):  # after it is built", f"    {convert}"]
     else:
         statements += _options_of_layers_and_compilation(implementation)
-    names = ["rnnsweep"] if functions else []
     head = ["import os", "", *environment, ""]
-    return _program(head, ["keras", *names], statements, functions)
+    return _program(head, imports, statements, functions)
 
 
 def _options_of_layers_and_compilation(implementation: Implementation) -> Iterator[str]:
@@ -167,16 +159,14 @@ def _module_program(implementation: Implementation, device: str, threads: str) -
         functions.append("        return module(inputs)")
     else:
         functions.append("    return module(inputs)")
-    return _program([], ["torch"], statements, functions)
+    return _program([], [backend.import_code], statements, functions)
 
 
 def _program(
-    head: list[str], imported: list[str], statements: list[str], functions: list[str]
+    head: list[str], imports: list[str], statements: list[str], functions: list[str]
 ) -> str:
-    """Join the parts of a module; what its statements begin with is imported, too."""
-    names = [*imported, *(line.partition(".")[0] for line in statements)]
-    imports = sorted({_IMPORTS[name] for name in names if name in _IMPORTS})
-    lines = [*head, *imports]
+    """Join the parts of a module."""
+    lines = [*head, *sorted(set(imports))]
     lines += ["", *statements] if statements else []
     lines += ["", "", *functions] if functions else []
     return "\n".join((*lines, ""))

@@ -131,6 +131,9 @@ class Backend(ABC):
     global_seed: ClassVar[str] = ""
     """The function that seeds the package's global generator, such as `random.set_seed`."""
 
+    import_code: ClassVar[str] = ""
+    """The line of Python that imports what `tf32_code`, `threads_code` and modules use."""
+
     tf32_code: ClassVar[str] = ""
     """The line of Python that lets a GPU round the inputs of float32 products to TF32."""
 

@@ -20,6 +20,7 @@ class Jax(Backend):
     always_compiled = True
     ignores_use_cudnn = ("gru",)
     threads_wait_for_each_other = False
+    import_code = "import jax"
     tf32_code = 'jax.config.update("jax_default_matmul_precision", None)'
     threads_code = 'os.environ["PJRT_NPROC"] = "{threads}"'
     gpu_advice = "its CUDA packages are installed: pip install 'jax[cuda13]', or 'jax[cuda12]'"

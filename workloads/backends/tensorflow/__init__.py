@@ -20,6 +20,7 @@ class TensorFlow(Backend):
     threads_wait_for_each_other = False
     data_set_classes = ("DatasetV2",)
     global_seed = "random.set_seed"
+    import_code = "import tensorflow as tf"
     tf32_code = "tf.config.experimental.enable_tensor_float_32_execution(True)"
     threads_code = "tf.config.threading.set_intra_op_parallelism_threads({threads})"
     gpu_advice = "its CUDA packages are installed: pip install 'rnnsweep[gpu]'"

@@ -23,6 +23,7 @@ class PyTorch(Backend):
     ignores_use_cudnn = ("lstm", "gru")
     data_set_classes = ("DataLoader",)
     global_seed = "manual_seed"
+    import_code = "import torch"
     tf32_code = 'torch.set_float32_matmul_precision("high")'
     threads_code = "torch.set_num_threads({threads})"
     runs_modules = True

@@ -18,7 +18,7 @@ import pytest
 from mlflow import MlflowClient
 
 from orchestrator.cli.ui import view_of
-from orchestrator.storage.tracking.errors import StoreMissing, TrackingError
+from orchestrator.storage.tracking.errors import SweepNotFound, TrackingError
 from orchestrator.storage.tracking.mlflow import ui_views
 from orchestrator.storage.tracking.mlflow.address import (
     artifact_root,
@@ -82,7 +82,7 @@ def test_a_home_with_a_hostile_name(tmp_path: Path) -> None:
 
 def test_reading_makes_no_store(tmp_path: Path) -> None:
     assert find(mlflow_address(tmp_path), "quickstart") == (0, None, "")
-    with pytest.raises(StoreMissing, match=r"mlflow.db: expected a SQLite file, .*Run a"):
+    with pytest.raises(SweepNotFound, match=r"mlflow.db has no sweeps yet"):
         read_stored_sweep(mlflow_address(tmp_path), "quickstart")
     assert list(tmp_path.iterdir()) == []
 
