@@ -349,10 +349,9 @@ def show_log(home: Path, name: str, *, follow: bool) -> int:
             is_running = follow and holder(folder.path) is not None  # before the last lines
             if file.tell() > os.fstat(file.fileno()).st_size:  # it was rotated
                 file.seek(0)
-            while part := file.read(_PART_BYTES):  # somebody else's log may be of any length
-                show(
-                    printable(decoder.decode(part))
-                )  # Ray colours its lines, and others may do worse
+            while part := file.read(_PART_BYTES):  # a log may be of any length
+                # Ray colours its lines, and others may do worse.
+                show(printable(decoder.decode(part)))
             time.sleep(_FOLLOW_S if is_running else 0)
     state = read(folder.generation(folder.latest())) if follow else None
     if state is None:

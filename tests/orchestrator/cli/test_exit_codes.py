@@ -1,6 +1,7 @@
 """Exit codes of commands, reports of bugs, and signals."""
 
 import errno
+import json
 import os
 import signal
 from pathlib import Path
@@ -137,3 +138,18 @@ def test_a_recorder_that_was_killed_may_do_better_next_time(
     error = RecorderDied("recorder process 1", "an answer", "exit status -9", "Run it again")
     monkeypatch.setattr(CALLED_BY["run mine.yaml"], mock.Mock(side_effect=error))
     assert run("run", "mine.yaml")[0] == 3
+
+
+@pytest.mark.parametrize(
+    ("is_complete", "is_good", "expected"),
+    [(True, True, 0), (True, False, 1), (False, True, 3)],
+)
+def test_parity_ends_with_its_answer(
+    run: Run, monkeypatch: pytest.MonkeyPatch, *, is_complete: bool, is_good: bool, expected: int
+) -> None:
+    check = mock.Mock(is_complete=is_complete, is_good=is_good, saved=[])
+    parity = "orchestrator.diagnostics.parity"
+    monkeypatch.setattr(f"{parity}.prepare_comparing", lambda *_: check)
+    monkeypatch.setattr(f"{parity}.parity_json", lambda _: {"pairs": []})
+    code, out, _ = run("parity", "torch/fused", "--load", "folder", "--format", "json")
+    assert (code, json.loads(out)) == (expected, {"pairs": []})
