@@ -341,12 +341,18 @@ def predict_from(
     names = dict.fromkeys(name for tried in configs for name in tried)
     varied = [name for name in names if len({canonical(tried.get(name)) for tried in configs}) > 1]
     expected = f"sweep {record.name!r}: expected its parameters ({', '.join(names)})"
-    for name in config:
-        if name not in names and name not in record.settings:
-            raise NotPredicted(f"{expected}; received {name!r}")
-    for name in varied:
-        if name not in config and all(name in tried for tried in configs):
-            raise NotPredicted(f"{expected}; {name!r} is missing")
+    unknown = [name for name in config if name not in names and name not in record.settings]
+    if unknown:
+        raise NotPredicted(f"{expected}; received {', '.join(map(repr, unknown))}")
+    missing = [
+        name for name in varied if name not in config and all(name in tried for tried in configs)
+    ]
+    if missing:
+        add = as_typed(
+            " ".join(f"--set {name}=VALUE" for name in missing),
+            ", ".join(f"{name!r}: VALUE" for name in missing),
+        )
+        raise NotPredicted(f"{expected}; missing: {', '.join(missing)}. Add {add}")
     observations = observe(record.trials, record.settings)
     asked = [(config, candidate) for candidate in arms]
     return expect(observations, asked, record.settings, targets)

@@ -71,9 +71,19 @@ def init(directory: Path, template: str) -> None:
     except OSError as error:
         raise unwritable(directory, error) from error
     enter = [] if directory.resolve() == Path.cwd() else [f"cd {shlex.quote(str(directory))}"]
-    start = f"submit {spec} --address http://HEAD:8265" if template == "cluster" else f"run {spec}"
-    commands = (f"rnnsweep {words}" for words in ("doctor", f"plan {spec}", start))
+    commands = (f"rnnsweep {words}" for words in _next_commands(spec, template))
     show("".join(f"{line}\n" for line in ["Next:", *enter, *commands]))
+
+
+def _next_commands(spec: str, template: str) -> tuple[str, ...]:
+    """Return the commands that check, plan and start a spec; of a cluster, those with its address.
+
+    `doctor` and `submit` take the address of its dashboard, and `plan` the one of Ray.
+    """
+    if template != "cluster":
+        return "doctor", f"plan {spec}", f"run {spec}"
+    dashboard = "--address http://HEAD:8265"
+    return f"doctor {dashboard}", f"plan {spec} --address HEAD:6379", f"submit {spec} {dashboard}"
 
 
 _DEMO_PARAMS = [param for param in run.params if param.name not in ("spec", "address", "typed")]

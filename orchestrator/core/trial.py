@@ -154,6 +154,11 @@ class Telemetry:
     at_s: tuple[float, ...] = ()
     curves: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)
 
+    @property
+    def was_recorded(self) -> bool:
+        """Whether the trial was watched: then its energy has a method, or a reason for none."""
+        return self.energy_method is not None or self.energy_absent is not None
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -298,6 +303,11 @@ class FinishedTrial:
     def telemetry(self) -> Telemetry:
         """What was measured from outside of the trainer."""
         return self.outcome.telemetry
+
+    @property
+    def other_work_is_unknown(self) -> bool:
+        """Whether the trial was watched, but not long enough to see what other processes took."""
+        return self.telemetry.was_recorded and "others_cpu_pct" not in self.metrics
 
     @property
     def disturbance(self) -> Mapping[str, float]:

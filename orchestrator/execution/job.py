@@ -244,7 +244,7 @@ class TrialRun:
         """Return the outcome, once the trial has ended."""
         queue_s = max(0.0, self.started_s - self.job.issued_s)
         sampled, record = dict[str, float](), Telemetry()
-        if self.recording is not None and self.recording.samples:
+        if self.recording is not None:
             sampled, record = telemetry.record(self.recording, self.started_s, self.metrics)
         shared = _OF_A_ROUND if self.job.timing else _OF_THE_DEVICE if self.idle_on_gpu else ()
         sampled = {name: value for name, value in sampled.items() if name not in shared}

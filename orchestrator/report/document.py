@@ -122,6 +122,7 @@ class Kind(StrEnum):
     NOT_INTERLEAVED = "not interleaved"
     ONLY_TIMES = "only times"
     UNEQUAL_START = "unequal start"
+    CONSTANT_DIFFERENCE = "constant difference"
 
     SAVED = "saved"
 

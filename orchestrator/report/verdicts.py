@@ -58,6 +58,9 @@ INCONCLUSIVE_BUSY = f"{INCONCLUSIVE} (busy)"
 INCONCLUSIVE_FEW = f"{INCONCLUSIVE} (few configs)"
 """The word in tables where there are fewer configs than any verdict needs."""
 
+OTHER_WORK_UNKNOWN = "other work unknown"
+"""What qualifies a verdict if its trials were too short to see what other processes took."""
+
 SIGNS: Mapping[str, str] = {"faster": "▲", "slower": "▼", "same": "=", "inconclusive": "?"}
 """The signs of verdicts, so that colour is not their only mark."""
 
@@ -71,7 +74,11 @@ def verdict_label(comparison: Comparison) -> str:
     if comparison.verdict == "inconclusive" and comparison.bias:
         return INCONCLUSIVE_BUSY
     word = WORDS[comparison.verdict]
-    return f"{word} (provisional)" if comparison.provisional else word
+    if comparison.provisional:
+        return f"{word} (provisional)"
+    if comparison.other_work_unknown and comparison.verdict != "inconclusive":
+        return f"{word} ({OTHER_WORK_UNKNOWN})"
+    return word
 
 
 def busy_clause(disturbance: Mapping[str, float], bias: float) -> str:
@@ -160,6 +167,8 @@ def _over(comparison: Comparison) -> str:
         text += f" (undisturbed trials only: {counted(disturbed, 'config')} had others)"
     elif disturbed and not comparison.bias:
         text += f" ({disturbed} of them disturbed: {disturbance_text(comparison.disturbance)})"
+    if comparison.other_work_unknown and not comparison.bias:
+        text += f" ({OTHER_WORK_UNKNOWN})"
     return text
 
 

@@ -34,6 +34,9 @@ MAX_VALUES = 10_000
 MAX_DEPTH = 32
 MAX_CHARACTERS = 1_000_000
 
+_MOST_FILES = 4
+"""The most names of other files that a hint lists where a file is missing."""
+
 ShortForms: TypeAlias = Mapping[str, Mapping[str, Any]]
 """Short forms: for each key the words that may replace its mapping, and their meanings."""
 
@@ -116,14 +119,29 @@ def read_spec_text(path: pathlib.Path, kind: str) -> str:
         received = f"the byte 0x{raw[error.start]:02x}"
         problem = Problem(f"{path}:{line}", "", "text in UTF-8", received, "save it as UTF-8")
     except FileNotFoundError:
-        siblings = {sibling.stem: sibling for sibling in path.parent.glob("*.y*ml")}
-        near = difflib.get_close_matches(path.stem, siblings, n=1)
-        hint = f"did you mean {siblings[near[0]]}?" if near else ""
+        hint = _files_meant(path)
         problem = Problem(str(path), "", kind, "no such file", hint)
     except (OSError, ValueError) as error:  # a ValueError is a path with a null byte
         received = (getattr(error, "strerror", None) or str(error)).lower()
         problem = Problem(ascii(str(path))[1:-1], "", f"{kind} that can be read", received)
     raise SpecError(str(path), [problem])
+
+
+def _files_meant(missing: pathlib.Path) -> str:
+    """Return a hint with the YAML files that may be meant, next to a missing one or in `sweeps/`.
+
+    If no name is like the missing one, the hint lists the nearest few; it is empty without files.
+    """
+    files: dict[str, list[pathlib.Path]] = {}
+    for folder in (missing.parent, missing.parent / "sweeps"):
+        for file in sorted(folder.glob("*.y*ml")):
+            files.setdefault(file.stem, []).append(file)
+    if near := difflib.get_close_matches(missing.stem, files, n=1):
+        return f"did you mean {' or '.join(map(str, files[near[0]]))}?"
+    nearest = difflib.get_close_matches(missing.stem, files, n=_MOST_FILES, cutoff=0.0)
+    shown = [str(file) for stem in nearest for file in files[stem]]
+    more = ", …" if len(files) > len(nearest) else ""
+    return f"there are {', '.join(shown)}{more}" if shown else ""
 
 
 def parse_yaml(

@@ -43,9 +43,9 @@ def _new_generation() -> str:
 def _other_spec(name: str, changes: Iterable[str]) -> Incomparable:
     lines = "".join(f"  {change}\n" for change in changes)
     return Incomparable(
-        f"sweep '{name}': expected the workload, settings, sampler, space, objectives, seed, data"
-        f" and timed work that its trials have, received\n{lines}Trials before and after would"
-        f" not be comparable: give the sweep another name, or {_new_generation()}."
+        f"sweep '{name}': expected the inputs of its trials, received others (before -> now):\n"
+        f"{lines}Trials of both would not be comparable. Give the sweep another name, or"
+        f" {_new_generation()}."
         " (More configs, values of a grid, arms or repeats extend it.)"
     )
 

@@ -67,6 +67,7 @@ class Ranking:
     which an arm was disturbed, if there were too few quiet ones, and `disturbance` has the causes
     with their medians; if many are, the ranking is `provisional`. `reason` explains why no standing
     is possible. `left_out` are arms of an earlier start that lack the rounds for a rank.
+    `other_work_unknown` is as in a `Comparison`.
     """
 
     metric: str
@@ -81,6 +82,7 @@ class Ranking:
     left_out: tuple[Arm, ...]
     provisional: bool
     disturbance: Disturbance
+    other_work_unknown: bool
 
     @property
     def is_busy(self) -> bool:
@@ -187,6 +189,7 @@ def _rank(
         left_out=tuple(arm for arm in logs_of if arm not in ranked),
         provisional=selection.is_busy,
         disturbance=typical_disturbance(selection.disturbed.values()),
+        other_work_unknown=selection.other_work_is_unknown,
     )
 
 

@@ -47,7 +47,8 @@ class ResultComparison:
     the margin of an accuracy was widened, and `validation_samples` of how many samples it is the
     share that is predicted rightly; None for other metrics. `diverged` and
     `baseline_diverged` count blocks in which only that side's training diverged. `reason` explains
-    an `inconclusive` verdict.
+    an `inconclusive` verdict. With `constant_difference` all blocks have the same difference, which
+    is not 0: the interval has no width, and noise that all arms of a block share is not measured.
     """
 
     metric: str
@@ -65,6 +66,7 @@ class ResultComparison:
     diverged: int
     baseline_diverged: int
     reason: str | None
+    constant_difference: bool
 
     @property
     def shown(self) -> Estimate:
@@ -133,6 +135,7 @@ def _compare(
             diverged=diverged[0],
             baseline_diverged=diverged[1],
             reason=reason,
+            constant_difference=of_arm.has_constant_difference,
         )
     return comparisons
 

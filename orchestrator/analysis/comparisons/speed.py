@@ -49,6 +49,8 @@ class Comparison:
     then their times are not compared. `measures` are the measuring modes of both.
     `disturbed_blocks` are those in which a side's timing was disturbed, `disturbance` the causes
     with their median over these blocks. With `quiet_only` the pairs are over undisturbed rounds.
+    With `other_work_unknown` the trials of more than a third of the blocks were too short to
+    observe what other processes took.
     `not_interleaved_rounds` counts those excluded because the arms should have been interleaved and
     were not. `results` are the comparisons of what training achieved, the one by the first
     objective first; a metric of which fewer than two blocks have both values is left out.
@@ -72,6 +74,7 @@ class Comparison:
     quiet_only: bool
     disturbed_blocks: tuple[int, ...]
     disturbance: Mapping[str, float]
+    other_work_unknown: bool
     not_interleaved_rounds: int
     provisional: bool
     bias: float | None
@@ -79,8 +82,12 @@ class Comparison:
 
     @property
     def label(self) -> str:
-        """`slower`, or `slower (provisional)`."""
-        return f"{self.verdict} (provisional)" if self.provisional else self.verdict
+        """`slower`, `slower (provisional)`, or `slower (other work unknown)`."""
+        if self.provisional:
+            return f"{self.verdict} (provisional)"
+        if self.other_work_unknown and self.verdict != "inconclusive":
+            return f"{self.verdict} (other work unknown)"
+        return self.verdict
 
     @property
     def result(self) -> ResultComparison | None:
@@ -144,6 +151,7 @@ def compare_arms(
                 quiet_only=times.selection.quiet_only,
                 disturbed_blocks=tuple(sorted(disturbed)),
                 disturbance=typical_disturbance(disturbed.values()),
+                other_work_unknown=times.selection.other_work_is_unknown,
                 not_interleaved_rounds=len(matched.not_interleaved((arm, base or arm))),
                 provisional=speed.provisional,
                 bias=math.exp(times.bias) if times.bias else None,

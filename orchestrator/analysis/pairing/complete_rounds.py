@@ -23,6 +23,9 @@ Round = tuple[int, int]
 
 _REASONS = ("complete", "failed", "wrong_kernel", "pruned")
 
+Observations = Mapping[tuple[HardwareRef, str, Round], Disturbance]
+"""What disturbed a round on one class of hardware of a node; empty for a quiet one."""
+
 
 def typical_disturbance(disturbances: Iterable[Disturbance]) -> Disturbance:
     """Return the median figure of each cause, over the disturbances that have it."""
@@ -31,6 +34,26 @@ def typical_disturbance(disturbances: Iterable[Disturbance]) -> Disturbance:
         for cause, figure in disturbance.items():
             figures[cause].append(figure)
     return {cause: median(values) for cause, values in figures.items()}
+
+
+def observe_rounds(trials: Iterable[FinishedTrial]) -> Observations:
+    """Return what disturbed each round, by its trials of which that is known.
+
+    One disturbed trial makes a round disturbed. Trials that were too short to observe other work
+    count as their round does (see `CompleteRounds.disturbance_of`).
+    """
+    observed: dict[tuple[HardwareRef, str, Round], list[Disturbance]] = defaultdict(list)
+    for trial in trials:
+        if trial.disturbance or "others_cpu_pct" in trial.metrics:
+            observed[_place_of(trial)].append(trial.disturbance)
+    return {
+        place: typical_disturbance(disturbance for disturbance in of_round if disturbance)
+        for place, of_round in observed.items()
+    }
+
+
+def _place_of(trial: FinishedTrial) -> tuple[HardwareRef, str, Round]:
+    return trial.arm.hardware_class, trial.node, (trial.block, trial.repeat)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +70,7 @@ class CompleteRounds:
 
     `trials` are the trials of these rounds, by arm and round. `set_aside` are planned arms
     without a complete trial, `former` arms of earlier starts, and `gaps` the excluded blocks.
+    `observations` are what is known of other work in each round.
     """
 
     blocks: tuple[int, ...]
@@ -55,6 +79,7 @@ class CompleteRounds:
     gaps: tuple[BlockGap, ...]
     trials: Mapping[Arm, Mapping[Round, Sequence[FinishedTrial]]]
     former: tuple[Arm, ...] = ()
+    observations: Observations = field(default_factory=dict)
     values: dict[tuple[Arm, str], Any] = field(default_factory=dict, compare=False, repr=False)
     """Values by arm and metric that were computed before: see `pairs`."""
 
@@ -88,15 +113,24 @@ class CompleteRounds:
                     ids[arm.hardware_class, trials[-1].node, place].add(round_id)
         return frozenset(place for (*_, place), distinct in ids.items() if len(distinct) > 1)
 
+    def disturbance_of(self, trial: FinishedTrial) -> Disturbance | None:
+        """Return what disturbed a trial: nothing for a quiet one, and None if that is unknown."""
+        if trial.disturbance or not trial.other_work_is_unknown:
+            return trial.disturbance
+        return self.observations.get(_place_of(trial))
+
     def select(self, rounds: Iterable[Round], arms: Sequence[Arm]) -> RoundSelection:
         """Select of these rounds those over which times of these arms are compared."""
         every = sorted(set(rounds) - self.not_interleaved(arms))
         noisy: dict[Round, list[Disturbance]] = defaultdict(list)
+        unobserved: set[Round] = set()
         for arm in arms:
             for place, trials in self.trials.get(arm, {}).items():
-                disturbances = [trial.disturbance for trial in trials if trial.disturbance]
-                if disturbances:
-                    noisy[place] += disturbances
+                for disturbance in map(self.disturbance_of, trials):
+                    if disturbance is None:
+                        unobserved.add(place)
+                    elif disturbance:
+                        noisy[place].append(disturbance)
         of_block: dict[int, list[Disturbance]] = defaultdict(list)
         for place in every:
             of_block[place[0]] += noisy.get(place, ())
@@ -104,19 +138,26 @@ class CompleteRounds:
         quiet = [place for place in every if place not in noisy]
         used, undisturbed = (len({block for block, _ in places}) for places in (every, quiet))
         if not disturbed or undisturbed >= MIN_BLOCKS:
-            return RoundSelection(quiet, disturbed)
+            return RoundSelection(quiet, disturbed, _blocks_of(unobserved.intersection(quiet)))
         is_busy = used >= MIN_BLOCKS and 3 * len(disturbed) > used
-        return RoundSelection(every, disturbed, quiet_only=False, is_busy=is_busy)
+        blocks = _blocks_of(unobserved.intersection(every))
+        return RoundSelection(every, disturbed, blocks, quiet_only=False, is_busy=is_busy)
 
     def bias(self, selection: RoundSelection, arms: tuple[Arm, Arm]) -> float:
         """Return the largest bias of a log-ratio of times of two arms over selected rounds.
 
-        It is 0 if few of them are disturbed. Arms that take turns share the other work.
+        It is 0 if few of them are disturbed. Arms that take turns share the other work. Where the
+        other work is unknown, it counts as much as in the median of the disturbed blocks.
         """
         if not selection.is_busy:
             return 0.0
+        usual = typical_disturbance(selection.disturbed.values())
         disturbances, baseline_disturbances = (
-            {r: t.disturbance for r in selection.rounds for t in self.trials[arm].get(r, ())}
+            {
+                place: usual if (found := self.disturbance_of(trial)) is None else found
+                for place in selection.rounds
+                for trial in self.trials[arm].get(place, ())
+            }
             for arm in arms
         )
         rounds = [(disturbances[r], baseline_disturbances[r]) for r in selection.rounds]
@@ -129,13 +170,20 @@ class RoundSelection:
 
     `disturbed` has the disturbance of each disturbed block: the median of its trials. `is_busy` is
     true if there are enough blocks but too many are disturbed for a verdict that is not
-    provisional.
+    provisional. Of the blocks that are compared, `unobserved` have trials of which it is unknown
+    whether other work disturbed them.
     """
 
     rounds: Sequence[Round] = ()
     disturbed: Mapping[int, Disturbance] = field(default_factory=dict)
+    unobserved: tuple[int, ...] = ()
     quiet_only: bool = True
     is_busy: bool = False
+
+    @property
+    def other_work_is_unknown(self) -> bool:
+        """Whether it is unknown of more than a third of the blocks if they were disturbed."""
+        return 3 * len(self.unobserved) > len(self.by_block)
 
     @property
     def by_block(self) -> dict[int, list[Round]]:
@@ -144,6 +192,10 @@ class RoundSelection:
         for place in self.rounds:
             blocks[place[0]].append(place)
         return blocks
+
+
+def _blocks_of(rounds: Iterable[Round]) -> tuple[int, ...]:
+    return tuple(sorted({block for block, _ in rounds}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +245,7 @@ def match(
             arm: {r: by_round[r] for r in order if r in by_round} for arm, by_round in able.items()
         },
         former=tuple(former),
+        observations=observe_rounds(record.trials),
     )
 
 

@@ -8,7 +8,12 @@ from typing import Literal
 
 from orchestrator.analysis.measures import PER_STEP, TIMES, value_of
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Round, RoundSelection
-from orchestrator.analysis.statistics.estimates import Estimate, exponential, t_interval
+from orchestrator.analysis.statistics.estimates import (
+    MIN_VALUES,
+    Estimate,
+    exponential,
+    t_interval,
+)
 from orchestrator.core.arms import Arm, HardwareUse
 from orchestrator.core.errors import Refusal
 from orchestrator.core.factors import FACTORS, other_choices
@@ -17,6 +22,9 @@ from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import FinishedTrial
 
 Mean = Callable[[Sequence[float]], float]
+
+_ROUNDING = 1e-6
+"""Results that differ by less, as a share, differ by the rounding of float32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +132,21 @@ class PairedResults:
     def difference(self) -> Estimate | None:
         """The mean difference; None for fewer than two blocks."""
         return t_interval(self.differences)
+
+    @property
+    def has_constant_difference(self) -> bool:
+        """Whether all blocks have one difference that is not 0, where there is an interval.
+
+        Then nothing decides this difference that varies between blocks on one arm alone: either
+        there is no chance in the result, or all arms of a block share it (a noise that is drawn
+        from the seed alone), and its share in a difference was not measured.
+        """
+        differences = self.differences
+        if len(differences) < MIN_VALUES:
+            return False
+        largest = max(max(abs(pair.arm), abs(pair.baseline)) for pair in self.pairs)
+        spread = max(differences) - min(differences)
+        return spread <= _ROUNDING * largest < min(map(abs, differences))
 
 
 def pair_results(matched: CompleteRounds, arm: Arm, base: Arm, metric: str) -> PairedResults:

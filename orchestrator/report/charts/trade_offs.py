@@ -79,16 +79,17 @@ def _trade_off(
         layer("front", "point", {"size": 110, "filled": True, "opacity": 1}, **point),
     ]
     line = [{"x": r["x"], "y": r["y"]} for r in front]
-    ends = [
+    ends = dict.fromkeys(
         f"{accuracy} {number(r['y'])}, {measure} {number(r['x'])}" for r in (front[0], front[-1])
-    ]
+    )
+    span = f"from {' to '.join(ends)}" if len(ends) > 1 else "".join(ends)
     return Chart(
         key=trade_off_key(trade_off),
         section="trade_offs",
         title=f"{accuracy} against {expense}: {where}",
         description=(
             f"{len(best)} of {counted(trade_off.front.tried, 'config')} on the Pareto front, with "
-            f"{', '.join(dict.fromkeys(name(p.arm) for p in best))}: from {' to '.join(ends)}."
+            f"{', '.join(dict.fromkeys(name(p.arm) for p in best))}: {span}."
             f"{sample}"
         ),
         table=make_table(columns, best),

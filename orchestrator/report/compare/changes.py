@@ -14,7 +14,7 @@ from orchestrator.analysis.comparisons.results import ResultComparison
 from orchestrator.analysis.comparisons.speed import Comparison
 from orchestrator.analysis.comparisons.speed import compare_arms as compare_pairs
 from orchestrator.analysis.measures import MEASURES, finite
-from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, match
+from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, match, observe_rounds
 from orchestrator.analysis.pairing.pairs import Baseline
 from orchestrator.analysis.results import result_metrics
 from orchestrator.analysis.statistics.estimates import Estimate
@@ -361,6 +361,7 @@ def _matched(record: SweepRecord, sides: _Pairs, metric: str | None) -> Complete
         set_aside=tuple(arm for matched in matches for arm in matched.set_aside),
         gaps=(),
         trials={arm: trials for matched in matches for arm, trials in matched.trials.items()},
+        observations=observe_rounds(complete),
     )
 
 

@@ -61,6 +61,7 @@ def doubts(summary: ReportSummary) -> tuple[Bullet, ...]:
         *_few_blocks(summary, is_busy=bool(provisional)),
         *random_data_doubts(summary),
         *_unequal_start(summary),
+        *_constant_differences(summary),
         *_impossible(summary),
         *_other_baseline(summary),
         *_no_memory(summary),
@@ -84,6 +85,26 @@ def _unequal_start(summary: ReportSummary) -> Iterator[Bullet]:
             Kind.UNEQUAL_START,
             "The arms of a block started from different weights (settings.weights is own), so what"
             f" they learned also differs by chance. For equal ones: {equal}",
+        )
+
+
+def _constant_differences(summary: ReportSummary) -> Iterator[Bullet]:
+    """Write of which results the difference is the same in every config, and what that may mean."""
+    name = arm_names(summary)
+    by_metric = grouped(
+        (result.metric, name(comparison.arm))
+        for comparison in summary.comparisons
+        for result in comparison.results
+        if result.constant_difference
+    )
+    for metric, arms in by_metric.items():
+        named = arms if len(arms) <= 2 else [arms[0], counted(len(arms) - 1, "other arm")]
+        yield Bullet(
+            Kind.CONSTANT_DIFFERENCE,
+            f"{metric} of {joined(named)} differs from the baseline's by the same amount in every "
+            "config, so the interval has no width. That is exact if nothing in it is by chance. "
+            "But noise that is drawn from trial.seed alone is equal on all arms of a config, and "
+            "is not measured then: draw it from the seed and the arm.",
         )
 
 
@@ -210,19 +231,21 @@ def _was_busy(summary: ReportSummary) -> bool:
 
 
 def _unobserved(summary: ReportSummary) -> Iterator[Bullet]:
-    """Write that many trials were too short to tell whether the machine was as busy as it seems."""
+    """Write that verdicts are of trials that were too short to see whether the machine was busy."""
+    judged = [c for c in summary.comparisons if c.corrected and not c.bias]
+    unknown = sum(comparison.other_work_unknown for comparison in judged)
+    if not unknown:
+        return
     complete = [trial for trial in summary.trials if trial.status == "complete"]
-    observed = [trial for trial in complete if "others_cpu_pct" in trial.metrics]
-    busy = [trial.disturbance for trial in observed if trial.disturbance]
-    unknown = len(complete) - len(observed)
-    if 4 * unknown > len(complete) and 2 * len(busy) > len(observed):
-        yield Bullet(
-            Kind.PROVISIONAL,
-            f"{unknown} of {counted(len(complete), 'trial')} were too short to observe other work,"
-            " and count as undisturbed, but the machine was busy during the others"
-            f" ({disturbance_text(typical_disturbance(busy))}). Times of longer trainings are"
-            " surer. Accuracies are not affected.",
-        )
+    short = sum(trial.other_work_is_unknown for trial in complete)
+    yield Bullet(
+        Kind.PROVISIONAL,
+        f"What other work took during {short} of {counted(len(complete), 'trial')} is unknown, "
+        "mostly because the trial was too short to observe it (0.5 s). "
+        f"{unknown} of {counted(len(judged), 'comparison')} of times {is_or_are(unknown)} right "
+        "for a quiet machine only. Let trials train for longer, more epochs or more data, to see "
+        "that it is quiet. Accuracies are not affected.",
+    )
 
 
 def _not_interleaved(summary: ReportSummary) -> Iterator[Bullet]:

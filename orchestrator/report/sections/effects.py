@@ -146,10 +146,15 @@ def _unit(metric: str) -> str:
 
 
 def _change(param: str, change: Change) -> str:
-    """Write `doubling units`, `units from 92 to 112`, or `cell gru instead of lstm`."""
+    """Write `doubling units`, `units from 92 to 112`, or `cell gru instead of lstm`.
+
+    Of a range whose ends read alike: `the whole range of units, about 100`.
+    """
     if change.of is None or change.to is None:
         return f"doubling {param.replace('_', ' ')}"
     of, to = (number(v) if isinstance(v, float) else str(v) for v in (change.of, change.to))
+    if change.is_whole_range and of == to:
+        return f"the whole range of {param.replace('_', ' ')}, about {of}"
     if change.is_whole_range:
         return f"{param.replace('_', ' ')} from {of} to {to}"
     return f"{sized(param, to)} instead of {of}"

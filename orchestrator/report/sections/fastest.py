@@ -137,7 +137,7 @@ def arms_table(summary: ReportSummary, most: int | None = None) -> Table:
             key=True,
         ),
         Column("speed-up (95 % CI)", speedup, show=speed_ratio, numeric=True),
-        Column("over", reference),
+        Column("baseline", reference),
         Column("verdict", verdict),
         *(
             Column(f"Δ {result_name(metric)}", partial(gained, metric), numeric=True)

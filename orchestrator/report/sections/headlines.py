@@ -283,7 +283,8 @@ def _ranked(summary: ReportSummary, hardware: str, ranking: Ranking) -> Headline
         verdict = text.measured_when_busy(contenders, slower)
     else:
         verdict = text.unclear([contender.arm for contender in contenders])
-    sentences = [f"{place}, {verdict[0]}", *verdict[1:], *text.results_unclear(kind)]
+    doubtful = (*text.results_unclear(kind), *text.other_work_unknown(kind))
+    sentences = [f"{place}, {verdict[0]}", *verdict[1:], *doubtful]
     is_provisional = ranking.provisional and kind == Kind.FASTEST
     shown_kind = Kind.PROVISIONAL if is_provisional else kind
     return Headline(hardware, shown_kind, tuple(sentences), ranking.leader)
@@ -412,6 +413,12 @@ class _HeadlineText:
             if result.verdict == "inconclusive":
                 name, interval = result_name(result.metric), difference_interval(gained)
                 yield f"Whether its {name} is the same is not clear ({interval})."
+
+    def other_work_unknown(self, kind: Kind) -> Iterator[str]:
+        """Write that a verdict holds for a quiet machine, where nobody knows if it was quiet."""
+        is_decided = kind in (Kind.FASTEST, Kind.SAME) and not self.ranking.provisional
+        if is_decided and self.ranking.other_work_unknown:
+            yield "Whether other work took the machine meanwhile is unknown."
 
     def _figure(self, *, in_brackets: bool = False) -> str:
         """Write `1.25 × as fast as A (95 % CI 1.2–1.3)`; empty without a figure."""

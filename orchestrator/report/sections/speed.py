@@ -64,7 +64,7 @@ def speed_section(summary: ReportSummary, name: ArmNames) -> Section | None:
 def compared_columns(summary: ReportSummary, name: ArmNames) -> list[Column[Comparison]]:
     """Return the first columns of a table of comparisons: the arm and, of variants, the other."""
     arm: Column[Comparison] = Column("arm", lambda comparison: name(comparison.arm))
-    reference: Column[Comparison] = Column("over", lambda comparison: over(comparison, name))
+    reference: Column[Comparison] = Column("baseline", lambda comparison: over(comparison, name))
     return [arm, reference] if summary.models else [arm]
 
 

@@ -100,13 +100,14 @@ def _disturbed(complete: list[FinishedTrial], unit: str) -> Iterator[str]:
 
 
 def _unobserved(complete: list[FinishedTrial]) -> Iterator[str]:
-    """Write how many trials were too short to observe other work, where that was tried."""
-    observed = [trial for trial in complete if "others_cpu_pct" in trial.metrics]
-    if observed and len(observed) < len(complete):
-        trials = f"{len(complete) - len(observed)} of {counted(len(complete), 'trial')}"
+    """Write how many trials were too short to observe other work, and how they count."""
+    unknown = sum(trial.other_work_is_unknown for trial in complete)
+    if unknown:
+        trials = f"{unknown} of {counted(len(complete), 'trial')}"
         yield (
             f"What other processes took during {trials} is unknown, mostly because the trial was "
-            "too short to observe; these count as undisturbed."
+            "too short to observe. These count as the other trials of their config on the same "
+            "node and hardware; with none that was observed, it stays unknown."
         )
 
 

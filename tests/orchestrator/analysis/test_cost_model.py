@@ -23,7 +23,12 @@ from orchestrator.core.trial import Config, FinishedTrial
 from tests.building.arms import ARMS_OF_CELLS, PORTABLE, XLA
 from tests.building.hardware import build_cpu_use, build_timing_use
 from tests.building.records import build_paired_record, build_record
-from tests.building.trials import build_failed_trial, build_full_trial, build_timed_trials
+from tests.building.trials import (
+    build_failed_trial,
+    build_full_trial,
+    build_timed_trials,
+    build_trial,
+)
 
 ARMS = (PORTABLE, XLA)
 
@@ -135,6 +140,21 @@ def test_a_record_predicts_for_its_arms_from_enough_configs() -> None:
     other = Arm("torch/fused", build_cpu_use())
     reason = predicted(drawn(8), {"units": 64, "layers": 2}, other).reason
     assert reason == f"trial_s of {other}: no trial of {other} was measured"
+
+
+def test_all_parameters_that_are_missing_or_unknown_are_named_at_once() -> None:
+    trials = [
+        build_trial(block, config={"units": 16 + block, "layers": 1 + block % 2, "batch_size": 32})
+        for block in range(6)
+    ]
+    record = build_record(trials, (PORTABLE,))
+    cases: list[tuple[Config, str]] = [
+        ({}, "missing: units, layers"),
+        ({"unit": 1, "layer": 2}, "'unit', 'layer'"),
+    ]
+    for config, named in cases:
+        with pytest.raises(NotPredicted, match=named):
+            predict_from(record, config)
 
 
 def test_variants_are_arms_of_the_same_configs() -> None:

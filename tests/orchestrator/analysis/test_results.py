@@ -116,3 +116,25 @@ def test_arms_with_equal_results_by_construction_have_no_best_one() -> None:
     record = build_measured_record({"f1": 0.9}, {"f1": 0.9}, objectives, noise=0.0)
     (ranking,) = summarise(record).result_rankings
     assert (ranking.worse, len(ranking.as_good)) == ((), 1)
+
+
+@pytest.mark.parametrize(
+    ("gap", "noise_of_arm", "is_constant"),
+    [
+        pytest.param(0.02, 0.0, True, id="all noise is drawn from the seed alone"),
+        pytest.param(0.02, 1e-8, True, id="and rounded to float32"),
+        pytest.param(0.02, 1e-3, False, id="each arm has noise of its own"),
+        pytest.param(0.0, 0.0, False, id="the arms compute the same"),
+    ],
+)
+def test_a_difference_that_is_the_same_in_every_block_is_marked(
+    gap: float, noise_of_arm: float, is_constant: bool
+) -> None:
+    trials = []
+    for block in range(8):
+        dice = random.Random(block)
+        mean = 0.5 + dice.gauss(0, 0.1)
+        values = {PORTABLE: mean, XLA: mean + gap + dice.gauss(0, noise_of_arm)}
+        trials += [build_trial(block, arm, f1=value) for arm, value in values.items()]
+    result = compared(build_record(trials, objectives={"f1": "maximize"}))["f1"]
+    assert result.constant_difference == is_constant

@@ -21,7 +21,7 @@ from orchestrator.analysis.stopping import PrecisionReached
 from orchestrator.core.arms import Arm, HardwareUse, RequestedArm, Usage
 from orchestrator.core.criteria import AutoBlocks
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import ImpossibleArm, count_spared
+from orchestrator.core.trial import FinishedTrial, ImpossibleArm, count_spared
 from orchestrator.report.render import summarise
 from tests.building.arms import ARMS_OF_CELLS, CPU, GPU, GRU, LSTM, PORTABLE, UNROLL, XLA
 from tests.building.hardware import build_gpu_use, build_timing_use
@@ -216,6 +216,66 @@ def test_verdicts_on_a_busy_machine_are_provisional_beyond_the_largest_bias(
         assert (comparison.reason is None) == (not is_open)
         for ranking in summary.rankings:
             assert (ranking.provisional, ranking.sole) == (True, not is_open)
+
+
+def watched(trial: FinishedTrial, others_pct: float | None) -> FinishedTrial:
+    """Return the trial with other work of so much, or (None) too short to observe any."""
+    seen = {} if others_pct is None else {"others_cpu_pct": others_pct}
+    return change_trial(
+        trial,
+        metrics={**trial.metrics, **seen},
+        disturbance={"other_processes": others_pct} if others_pct and others_pct > 15 else {},
+        energy_absent="it was too short",
+    )
+
+
+def test_a_trial_too_short_to_observe_counts_as_its_round_on_its_node() -> None:
+    """UNROLL alone was observed: other work disturbed it in five of ten blocks."""
+    trials = [
+        watched(trial, None if trial.arm != UNROLL else 60.0 if trial.block < 5 else 2.0)
+        for trial in build_timed_trials(TIMES, 10)
+    ]
+    elsewhere = [t if t.arm == UNROLL else change_trial(t, node="another") for t in trials]
+    expected: list[tuple[set[int], bool, tuple[int, ...]]] = [
+        ({*range(5)}, True, ()),
+        (set(), False, (*range(10),)),
+    ]
+    for measured, (disturbed, is_busy, unobserved) in zip(
+        (trials, elsewhere), expected, strict=True
+    ):
+        matched = match(build_record(measured, EVERY))
+        selection = matched.select(matched.rounds, (PORTABLE, XLA))
+        assert set(selection.disturbed) == disturbed
+        assert (selection.is_busy, selection.unobserved) == (is_busy, unobserved)
+
+
+def test_unknown_other_work_counts_as_the_usual_one_on_a_busy_machine() -> None:
+    """Four blocks are disturbed; the trials of the other four were too short to observe."""
+    trials = [
+        watched(trial, 60.0 if trial.block < 4 else None)
+        for trial in build_timed_trials({PORTABLE: 10.0, XLA: 8.0})
+    ]
+    (comparison,) = summarise(build_record(trials)).comparisons
+    disturbance = {"other_processes": 60.0}
+    bound = largest_bias((XLA, PORTABLE), [(disturbance, disturbance)])
+    assert comparison.bias == pytest.approx(math.exp(bound))
+
+
+@pytest.mark.parametrize(
+    ("observed", "label"),
+    [(0, "same (other work unknown)"), (5, "same (other work unknown)"), (6, "same"), (8, "same")],
+)
+def test_a_verdict_says_that_other_work_is_unknown_in_more_than_a_third_of_the_blocks(
+    observed: int, label: str
+) -> None:
+    trials = [
+        watched(trial, 2.0 if trial.block < observed else None)
+        for trial in build_timed_trials({PORTABLE: 10.0, XLA: 10.01})
+    ]
+    summary = summarise(build_record(trials))
+    (comparison,), (ranking,) = summary.comparisons, summary.rankings
+    assert comparison.label == label
+    assert ranking.other_work_unknown == comparison.other_work_unknown == (label != "same")
 
 
 def interleaved_sweep(

@@ -35,6 +35,8 @@ def test_every_template_can_be_planned_where_it_was_written(
     code, out, _ = run("init", "new folder", "--template", template)
     name = f"{template.replace('-', '_')}.yaml"
     assert code == 0 and "cd 'new folder'" in out.splitlines() and f"plan {name}" in out
+    commands = [line for line in out.splitlines() if line.startswith("rnnsweep ")]
+    assert {"--address" in command for command in commands} == {template == "cluster"}
     monkeypatch.chdir("new folder")
     text = Path(name).read_text()
     schema = text.splitlines()[0].removeprefix("# yaml-language-server: $schema=")

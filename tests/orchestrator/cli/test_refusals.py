@@ -164,9 +164,10 @@ def test_a_start_that_does_not_extend_the_existing_trials_is_refused(
 ) -> None:
     with Journal(SweepFolder(home, "mine").generation(1)) as journal:
         take_over(journal, None, identify(build_spec(), 1), build_spec())
-        with pytest.raises(Incomparable, match="seed: 0 -> 4"):
+        with pytest.raises(Incomparable, match="seed: 0 -> 4") as refused:
             other = build_spec(overrides=["seed=4"])
             take_over(journal, None, identify(other, 1), other)
+        assert "sampler" not in str(refused.value), "only what differs is named"
     others = ["seed=4", "search.sampler=qmc", "settings.units=2", "search.space={layers: [1, 2]}"]
     overrides = set_words([*others, "search.configs=2"])
     code, out, err = run("plan", "mine.yaml", *overrides, "--format", form)

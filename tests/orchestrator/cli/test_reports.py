@@ -179,7 +179,10 @@ PREDICTIONS = [
     ),
     Prediction(name="a misspelt parameter", settings="unit=35", code=2, named="'unit'"),
     Prediction(
-        name="a config without a searched parameter", settings="layers=2", code=2, named="'units'"
+        name="a config without a searched parameter",
+        settings="layers=2",
+        code=2,
+        named="--set units=VALUE",
     ),
 ]
 

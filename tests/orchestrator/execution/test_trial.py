@@ -56,6 +56,7 @@ def test_trials_share_a_warm_trainer(trainers: TrainerPool) -> None:
     assert outcomes[0].epochs[0].metrics == {"loss": 0.0}
     assert outcomes[0].metrics["setup_s"] >= outcomes[1].metrics["setup_s"] >= 0
     assert {"rnnsweep", "ray", "cpu_model"} <= set(outcomes[0].environment)
+    assert all(outcome.telemetry.was_recorded for outcome in outcomes), "the shortest ones, too"
     assert len(trainers.warm) == 1
 
 

@@ -231,6 +231,17 @@ def test_every_phase_has_a_colour_of_its_own() -> None:
     assert len(set(colours)) == len(PHASES)
 
 
+def test_a_front_of_one_config_has_its_values_once() -> None:
+    trials = [build_trial(block, XLA, val_accuracy=0.5, train_s=3.0) for block in range(2)]
+    trials += [
+        build_trial(0, PORTABLE, val_accuracy=0.75, train_s=1.0),
+        build_trial(1, PORTABLE, val_accuracy=0.5, train_s=2.0),
+    ]
+    charts = charts_of(summarise(build_record(trials)))
+    (chart,) = [c for c in charts if c.key.startswith("pareto-train-s")]
+    assert chart.description.count("0.75") == 1
+
+
 def test_the_time_against_the_result_is_on_the_first_screen() -> None:
     page = to_html(summarise(build_large_record(8, 3)))
     first, _, rest = page.partition('<section class="question"')

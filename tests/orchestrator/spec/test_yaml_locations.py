@@ -232,7 +232,6 @@ def test_what_is_no_file_of_text_is_reported(tmp_path: pathlib.Path) -> None:
     missing = refused_file(tmp_path / "quikstart.yaml")
     assert (missing.place, missing.received) == (str(tmp_path / "quikstart.yaml"), "no such file")
     assert missing.hint == f"did you mean {path}?"
-    assert refused_file(tmp_path / "prices.yaml").hint == ""
     assert refused_file(tmp_path).received == "is a directory"
     assert refused_file(path / "b.yaml").received == "not a directory"
     assert "null byte" in refused_file(pathlib.Path("a\0b.yaml")).received
@@ -242,6 +241,20 @@ def test_what_is_no_file_of_text_is_reported(tmp_path: pathlib.Path) -> None:
     with path.open("wb") as file:
         file.truncate(2**40)
     assert "at most 1,000,000 characters" in refused_file(path).expected
+
+
+def test_the_nearest_files_are_named_where_a_spec_is_missing(tmp_path: pathlib.Path) -> None:
+    missing = tmp_path / "abc.yaml"
+    assert refused_file(missing).hint == ""
+    examples = tmp_path / "sweeps"
+    examples.mkdir()
+    for name in ("cluster", "timing", "xyz1", "xyz2"):
+        (examples / f"{name}.yaml").touch()
+    (tmp_path / "here.yml").touch()
+    listed = refused_file(missing).hint.removeprefix("there are ").split(", ")
+    assert len(listed) == 5 and listed[-1] == "…", "four of the five files"
+    assert {pathlib.Path(file).parent for file in listed[:-1]} <= {tmp_path, examples}
+    assert str(examples / "timing.yaml") in refused_file(tmp_path / "timings.yaml").hint
 
 
 def test_overrides_replace_add_and_are_typed_as_yaml() -> None:
