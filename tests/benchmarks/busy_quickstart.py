@@ -29,7 +29,7 @@ SPEC = Path(__file__).resolve().parents[2] / "sweeps/quickstart.yaml"
 
 
 def verdicts(path: Path, home: Path, suffix: str) -> Verdicts:
-    """Run the spec under its name and the suffix; return each arm's verdicts against the baseline."""
+    """Run the spec under its name and the suffix; return the verdict on each arm."""
     spec = yaml.safe_load(path.read_text(encoding="utf-8"))
     spec["name"] += suffix
     ended = run_sweep(spec, home=home, tracking_uri=default_mlflow_uri(home, {}))
@@ -55,7 +55,7 @@ def verdicts(path: Path, home: Path, suffix: str) -> Verdicts:
 
 
 def summary(quiet: Sequence[Verdicts], busy: Sequence[Verdicts]) -> dict[str, dict[str, Any]]:
-    """Count the verdicts on each question, and the decided ones of busy runs that no quiet run gives.
+    """Count the verdicts on each question, and those decided when busy that no quiet run gives.
 
     Where no quiet run decides a question, a busy one cannot contradict.
     """
