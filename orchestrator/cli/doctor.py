@@ -40,7 +40,7 @@ _COLOURS = {"ok": "green", "warning": "yellow", "left out": "yellow", "missing":
 @click.option(
     "--address",
     metavar="ADDR",
-    help="Check the cluster at this address, of Ray or of its dashboard, instead of this machine.",
+    help="Check the cluster at this address, of Ray or of its dashboard, and list its nodes.",
 )
 @options.json_option
 def doctor(spec: Path | None, address: str | None, form: str | None) -> int:

@@ -25,13 +25,13 @@ from orchestrator.cli import exit_codes, options
 from orchestrator.cli.command import command
 from orchestrator.cli.messages import show, show_progress
 from orchestrator.cli.output import write
-from orchestrator.core.errors import Refusal, last_line, printable
+from orchestrator.core.errors import Refusal, printable
 from orchestrator.core.text import duration
 from orchestrator.storage.home import sweep_home
 
 if TYPE_CHECKING:
     from orchestrator.cluster.jobs import Cluster, Submitted
-    from orchestrator.spec import SweepSpec
+    from orchestrator.spec import Price, SweepSpec
 
 _HOME = "~/rnnsweep-data"
 """The folder of submitted sweeps on the head: Ray's own folders are deleted with the cluster."""
@@ -49,9 +49,6 @@ For a journal that a command refuses as damaged, after a fault of the disk for e
 file is kept next to the new one. The next start of the sweep reads what the lines held back
 from MLflow.
 """
-
-_CONTENT = "rnnsweep: the report follows"
-"""The line of a job's log that is followed by a file."""
 
 _MEANINGS = {
     exit_codes.COMPLETE: "complete",
@@ -164,9 +161,14 @@ def _run_command(spec: SweepSpec, more_words: Sequence[str]) -> str:
     words = ["python", "-m", "orchestrator", "run", "sweep.yaml", "--address", "auto", "--yes"]
     words += more_words
     if spec.prices:  # from a file that stays here
-        table = [price.model_dump(mode="json", exclude_unset=True) for price in spec.prices]
-        words += ["--set", f"prices={json.dumps(table)}"]
+        words += ["--set", prices_word(spec.prices)]
     return f"exec {shlex.join(words)}"
+
+
+def prices_word(prices: Sequence[Price]) -> str:
+    """Return the override that has these prices, for a command that does not have their file."""
+    table = [price.model_dump(mode="json", exclude_unset=True) for price in prices]
+    return f"prices={json.dumps(table)}"
 
 
 @command(
@@ -263,7 +265,6 @@ def fetch_report(address: str, sweep: str | None, words: Sequence[str]) -> bytes
 
     Without `sweep`, a name or a label, it is the one that was submitted last.
     """
-    from orchestrator.cluster import code_bundle
     from orchestrator.cluster.jobs import Cluster
 
     cluster = Cluster(address)
@@ -271,14 +272,8 @@ def fetch_report(address: str, sweep: str | None, words: Sequence[str]) -> bytes
     name = sweep or (starts[-1].sweep if starts else "")
     start = _expect_start(cluster, name.partition("#")[0])
     report_words = ["python", "-m", "orchestrator", "report", name, *words, "-o", "report.out"]
-    # Ray keeps stdout and stderr of a job in one log.
-    shell_line = f"{shlex.join(report_words)} && echo {_CONTENT} && cat report.out"
-    with tempfile.TemporaryDirectory(prefix="rnnsweep-report-") as scratch:
-        code_bundle.pack(Path(scratch))
-        log = cluster.run_like(start.id, shell_line, Path(scratch))
-    messages, marker, content = log.partition(f"\n{_CONTENT}\n")
-    if not marker:
-        raise Refusal(f"{address}: no report of {name}: {last_line(Refusal(messages))}")
+    content = cluster.fetch(shlex.join(report_words), "report.out", "report", like=start.id)
+    return content.encode()
     return content.encode()
 
 

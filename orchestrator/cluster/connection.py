@@ -11,7 +11,7 @@ import time
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from orchestrator import hardware
 from orchestrator.cluster import code_bundle, temporary_folders
@@ -37,6 +37,8 @@ _OBJECT_STORE_BYTES = 128 * 2**20  # results are a few kilobytes; memory is the 
 
 class ClusterError(Refusal, RuntimeError):
     """A cluster that cannot be reached or was lost; the message has the next step."""
+
+    __module__ = "rnnsweep"
 
 
 def this_machine() -> tuple[Node, ...]:
@@ -369,6 +371,22 @@ def as_node(ray_node: Mapping[str, Any], profile: NodeProfile) -> Node:
     """Return a node from Ray's facts and its own profile."""
     gpus = int(ray_node["Resources"].get("GPU", 0))
     return Node(ray_node["NodeID"], profile, given_cpus(ray_node), gpus, _labels(ray_node))
+
+
+class NodeAddress(NamedTuple):
+    """Where Ray reaches an alive node, whether trials can run there or not."""
+
+    id: str
+    host: str
+    address: str
+
+
+def node_addresses() -> list[NodeAddress]:
+    """Return the addresses of all nodes, also of a head that has no CPU for trials."""
+    return [
+        NodeAddress(node["NodeID"], node["NodeManagerHostname"], node["NodeManagerAddress"])
+        for node in alive_nodes()
+    ]
 
 
 def given_cpus(ray_node: Mapping[str, Any]) -> int:

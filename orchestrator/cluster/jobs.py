@@ -4,6 +4,7 @@ import logging
 import os
 import re
 import socket
+import tempfile
 import time
 import urllib.parse
 from collections.abc import Callable, Mapping
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from orchestrator.cluster import connection
+from orchestrator.cluster import code_bundle, connection
 from orchestrator.cluster.ray_process import reread_environment, restored_ray
 from orchestrator.core.errors import Refusal, last_line
 from orchestrator.storage.tracking.mlflow.address import (
@@ -52,6 +53,9 @@ _CHATTY = (
 _AWAY_S = 600.0
 """How long to retry while a cluster is out of reach before the log is given up."""
 _POLL_S = 1.0
+
+_CONTENT = "rnnsweep: the content of a file follows"
+"""The line of a job's log that is followed by a file."""
 
 _ADDRESSES = (TRACKING_URI_VARIABLE, MLFLOW_URI_VARIABLE)
 """The variables with the tracker's address; the first one that is set counts."""
@@ -160,20 +164,30 @@ class Cluster:
         """Return the whole log of a start."""
         return str(self._ask(self._client.get_job_logs, id))
 
-    def run_like(self, id: str, command: str, folder: Path) -> str:
-        """Run a shell command on the head, with a start's variables; return its output."""
-        environment = self._ask(self._client.get_job_info, id).runtime_env or {}
-        job = self._ask(
-            self._client.submit_job,
-            entrypoint=command,
-            submission_id=f"{id}-report-{time.time_ns()}",
-            runtime_env={**environment, "working_dir": str(folder)},
-        )
+    def fetch(self, command: str, file: str, name: str, like: str | None = None) -> str:
+        """Run a shell command on the head in a copy of our code, and return the file that it makes.
+
+        `name` is part of the job's. With `like`, the id of a start, it has the variables of that.
+        Raise `SubmissionError` with the last line of its output if it fails.
+        """
+        environment = self._ask(self._client.get_job_info, like).runtime_env if like else None
+        with tempfile.TemporaryDirectory(prefix="rnnsweep-fetch-") as folder:
+            code_bundle.pack(Path(folder))
+            job = self._ask(
+                self._client.submit_job,
+                # Ray keeps stdout and stderr of a job in one log.
+                entrypoint=f"{command} && echo {_CONTENT} && cat {file}",
+                submission_id=f"{like or 'rnnsweep'}-{name}-{time.time_ns()}",
+                runtime_env={**(environment or {}), "working_dir": folder},
+            )
         while not self._ask(self._client.get_job_status, job).is_terminal():
             time.sleep(_POLL_S)
-        output = self.log(job)
+        output = self.log(job) or str(self._ask(self._client.get_job_info, job).message)
         self._ask(self._client.delete_job, job)
-        return output
+        _, marker, content = f"\n{output}".partition(f"\n{_CONTENT}\n")
+        if not marker:
+            raise SubmissionError(f"{self.address}: no {name}: {last_line(Refusal(output))}")
+        return content
 
     def stop(self, id: str) -> Submitted:
         """Ask a start to stop, and wait until it has."""

@@ -4,12 +4,12 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -18,11 +18,13 @@ from orchestrator.cluster import connection
 from orchestrator.cluster.jobs import Cluster
 from orchestrator.core.errors import Refusal
 from orchestrator.core.text import counted
+from orchestrator.diagnostics.hardware_facts import share_for_trials
 from orchestrator.diagnostics.hardware_listing import gpu_notes
 from orchestrator.execution.trainer_answers import ask_trainer
 from orchestrator.execution.trainer_process import TrainerProcess
 from orchestrator.execution.workload_check import check_user_code
-from orchestrator.hardware import HardwareClass, classify
+from orchestrator.hardware import HardwareClass, Node, NodeProfile, classify
+from orchestrator.hardware.files import parse_nodes
 from orchestrator.planning.feasibility import absence_reason, matching_classes
 from orchestrator.planning.plan import make_plan
 from orchestrator.spec import SweepSpec
@@ -37,6 +39,7 @@ from workloads.protocol import TrialRequest
 from workloads.registry import find_workload
 
 _DEVICES = "workloads.diagnostics.peak_rates:report_devices"
+_LIST_HARDWARE = "python -m orchestrator hardware --address auto --format json"
 
 Announce = Callable[[str], object]
 Status: TypeAlias = Literal["ok", "warning", "left out", "missing"]
@@ -44,10 +47,32 @@ Status: TypeAlias = Literal["ok", "warning", "left out", "missing"]
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterNode:
+    """A node of a cluster, for programs.
+
+    `address` is empty if a dashboard was asked. `cpus` and `gpus` are what trials get there.
+    `versions` are of Python, Ray and packages on which times depend, by name. `differences` has
+    those that this machine has in another version, or that are missing there: the version there
+    (or None), and the version here.
+    """
+
+    id: str
+    address: str
+    cpus: int
+    gpus: int
+    gpu_names: tuple[str, ...]
+    memory_mib: int
+    classes: tuple[str, ...]
+    versions: Mapping[str, str]
+    differences: Mapping[str, tuple[str | None, str]]
+
+
+@dataclass(frozen=True, slots=True)
 class Check:
     """One thing that was checked; `cure` is a command, empty where `text` has the next step.
 
-    A sweep cannot do without it if it `is_needed`: by every sweep, or by the spec.
+    A sweep cannot do without it if it `is_needed`: by every sweep, or by the spec. The check of a
+    `node` of a cluster has its facts.
     """
 
     name: str
@@ -55,6 +80,7 @@ class Check:
     text: str
     cure: str = ""
     is_needed: bool = False
+    node: ClusterNode | None = None
 
 
 def check_machine(
@@ -67,31 +93,127 @@ def check_machine(
     """
     yield from _packages()
     yield from _home(home)
-    nodes = connection.this_machine()
-    for note in gpu_notes(nodes):
-        yield Check("GPU", "warning" if note.is_problem else "ok", note.text)
-    if gpus := nodes[0].profile.gpus:
-        yield Check("GPU", "ok", ", ".join(gpu.name for gpu in gpus))
+    this_machine = connection.this_machine()
+    if address is None:  # else trials run on other machines
+        yield from _gpu_notes(this_machine)
+        if gpus := this_machine[0].profile.gpus:
+            yield Check("GPU", "ok", ", ".join(gpu.name for gpu in gpus))
     report("asking MLflow …")
     yield _needed("MLflow", lambda: _store(home))
-    if address is None:  # else trials run on other machines
-        yield from _backends(spec, classify(nodes), report)
-    report(f"connecting to {address} …" if address else "starting Ray …")
-    is_dashboard = "://" in (address or "")
+    if address is None:
+        yield from _backends(spec, classify(this_machine), report)
+        report("starting Ray …")
+        yield _needed("Ray", _start_ray)
+        classes = classify(this_machine)
+    else:
+        report(f"connecting to {address} …")
+        joined = yield from _join(address, report)
+        if joined is None:
+            if spec is not None:
+                text = "not checked, as the nodes of the cluster are not known"
+                yield Check(spec.name, "warning", text)
+            return
+        classes = classify(joined.nodes)
+        for node in joined.nodes:
+            address = joined.addresses.get(node.id, "")
+            yield _check_node(node, address, classes, this_machine[0].profile)
+        yield from _gpu_notes(joined.nodes)
+    if spec is not None:
+        yield from _sweep(spec, classes, on_cluster=address is not None)
 
-    def join() -> str:
-        nonlocal nodes
-        if address is not None and is_dashboard:
-            return f"{address} has had {counted(len(Cluster(address).starts()), 'start')} of sweeps"
+
+def _start_ray() -> str:
+    with connection.connect(None) as nodes:
+        return f"it starts here, and has {counted(len(nodes), 'node')}"
+
+
+class _Joined(NamedTuple):
+    """The nodes of a cluster that can run trials, and the address of each where it is known."""
+
+    nodes: Sequence[Node]
+    addresses: Mapping[str, str]
+
+
+def _join(address: str, report: Announce) -> Generator[Check, None, _Joined | None]:
+    """Reach a cluster by Ray's address, or its dashboard's; return its nodes if they are known.
+
+    A dashboard has no list of them that says enough: a job on the head makes it.
+    """
+    try:
+        if "://" in address:
+            return (yield from _list_by_job(Cluster(address), report))
         with connection.connect(address, may_be_empty=True) as nodes:
-            return f"{address or 'it starts here, and'} has {counted(len(nodes), 'node')}"
+            places = connection.node_addresses()
+    except Refusal as error:
+        yield Check("Ray", "missing", str(error), is_needed=True)
+        return None
+    text = f"{address} has {counted(len(nodes), 'node')} for trials"
+    yield Check("Ray", "ok", text, is_needed=True)
+    for place in places:
+        if place.id not in [node.id for node in nodes]:
+            text = f"{place.address}: no trials, as Ray has no CPU to give there"
+            yield Check(place.host, "ok", text)
+    return _Joined(nodes, {place.id: place.address for place in places})
 
-    yield _needed("Ray", join)
-    if spec is not None and is_dashboard:
-        text = "a dashboard does not show the hardware; give Ray's address, such as HEAD:6379"
-        yield Check(spec.name, "warning", text)
-    elif spec is not None:
-        yield from _sweep(spec, classify(nodes), on_cluster=address is not None)
+
+def _list_by_job(cluster: Cluster, report: Announce) -> Generator[Check, None, _Joined | None]:
+    starts = counted(len(cluster.starts()), "start")
+    yield Check("Ray", "ok", f"{cluster.address} has had {starts} of sweeps", is_needed=True)
+    report("listing its nodes, in a job on its head …")
+    try:
+        listing = cluster.fetch(f"{_LIST_HARDWARE} > nodes.json", "nodes.json", "hardware")
+        return _Joined(parse_nodes(listing.encode(), f"the hardware of {cluster.address}"), {})
+    except Refusal as error:
+        yield Check("nodes", "warning", str(error))
+        return None
+
+
+def _gpu_notes(nodes: Sequence[Node]) -> Iterator[Check]:
+    """Report GPUs that cannot be used, and why there are none."""
+    for note in gpu_notes(nodes):
+        yield Check("GPU", "warning" if note.is_problem else "ok", note.text)
+
+
+def _check_node(
+    node: Node, address: str, classes: Sequence[HardwareClass], here: NodeProfile
+) -> Check:
+    """Describe a node of a cluster, and compare its versions with those of this machine."""
+    profile, versions, own = node.profile, _versions(node.profile), _versions(here)
+    differences = {
+        name: (versions.get(name), version)
+        for name, version in own.items()
+        if versions.get(name) != version
+    }
+    names = tuple(item.name for item in classes if node in item.nodes)
+    kinds = f" ({', '.join(node.gpu_names)})" if node.gpu_names else ""
+    lines = [
+        f"{address or node.id[:8]}: {share_for_trials(node)}{kinds}",
+        f"hardware class {'; '.join(names)}",
+        ", ".join(f"{name} {version}" for name, version in versions.items()),
+    ]
+    if differences:
+        texts = [
+            f"{name} {there or 'is not installed'} (here {version})"
+            for name, (there, version) in differences.items()
+        ]
+        lines.append(f"unlike this machine: {', '.join(texts)}")
+    facts = ClusterNode(
+        id=node.id,
+        address=address,
+        cpus=node.cpus,
+        gpus=node.gpus,
+        gpu_names=node.gpu_names,
+        memory_mib=profile.usable_memory_mib,
+        classes=names,
+        versions=versions,
+        differences=differences,
+    )
+    status: Status = "warning" if differences else "ok"
+    return Check(profile.hostname, status, "\n".join(lines), node=facts)
+
+
+def _versions(profile: NodeProfile) -> dict[str, str]:
+    return {"Python": profile.python, **profile.packages}
 
 
 def _needed(name: str, ask_for: Callable[[], str]) -> Check:

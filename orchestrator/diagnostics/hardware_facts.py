@@ -30,7 +30,7 @@ def node_facts(node: Node, *, is_first: bool, on_gpu: bool) -> tuple[HardwareFac
     trials and its GPUs are. `on_gpu` is True in a class of GPUs.
     """
     profile = node.profile
-    facts = [HardwareFact("for trials", _for_trials(node))]
+    facts = [HardwareFact("for trials", share_for_trials(node))]
     if is_first:
         facts += _machine_facts(profile)
     if on_gpu or not is_first or no_gpu_class_reason(node) is not None:
@@ -57,7 +57,8 @@ def _listed(parts: Iterable[str | None]) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _for_trials(node: Node) -> str:
+def share_for_trials(node: Node) -> str:
+    """Return what trials get of a node: `16 CPUs, 2 GPUs, 126 GiB`."""
     return _listed(
         (
             counted(node.cpus, "CPU"),

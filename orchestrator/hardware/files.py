@@ -39,20 +39,33 @@ def node_json(node: Node) -> dict[str, Any]:
 def read_nodes(file: Path) -> tuple[Node, ...]:
     """Return the nodes of a saved listing of hardware, each once; refuse any other file."""
     try:
-        listing = parse_json(file.read_bytes())
+        content = file.read_bytes()
+    except OSError as error:
+        raise _no_listing(str(file), error) from error
+    return parse_nodes(content, str(file))
+
+
+def parse_nodes(content: bytes, source: str) -> tuple[Node, ...]:
+    """Return the nodes of a listing of hardware, each once; `source` names it in refusals."""
+    try:
+        listing = parse_json(content)
         kind, number = listing.get("format"), listing.get("version")
         if kind != HARDWARE.id:
             raise ValueError(f"format {kind!r}")
         if not HARDWARE.reads(number):
             writer = written_by(listing.get("written_by"))
-            raise Refusal(HARDWARE.refusal(str(file), number, writer))
+            raise Refusal(HARDWARE.refusal(source, number, writer))
         listing = HARDWARE.migrate(listing, number)
         nodes = [
             Node(row["id"], _profile(row), row["cpus_given"], row["gpus_given"], row["labels"])
             for group in listing["classes"]
             for row in group["nodes"]
         ]
-    except (OSError, ValueError, AttributeError, LookupError, TypeError) as error:
-        text = "expected a file of `rnnsweep hardware --format json`; received"
-        raise Refusal(f"{file}: {text} {one_line(error)}") from error
+    except (ValueError, AttributeError, LookupError, TypeError) as error:
+        raise _no_listing(source, error) from error
     return tuple(dict.fromkeys(nodes))
+
+
+def _no_listing(source: str, error: Exception) -> Refusal:
+    text = "expected a file of `rnnsweep hardware --format json`; received"
+    return Refusal(f"{source}: {text} {one_line(error)}")

@@ -31,8 +31,11 @@ _PACKAGES = (
     "nvidia-cuda-runtime",
     "nvidia-cudnn-cu12",
     "nvidia-cudnn-cu13",
+    "ray",
 )
-"""What a time may depend on, besides a backend's own packages; our code comes with the driver."""
+"""What a time may depend on, besides a backend's own packages; and Ray, whose versions must agree.
+
+Our own code comes with the driver."""
 
 
 def probe(*, every_gpu: bool = False, root: Path = Path("/")) -> NodeProfile:

@@ -4,6 +4,7 @@ import importlib
 import json
 import shlex
 from argparse import Namespace
+from contextlib import nullcontext
 from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from orchestrator.cli.main import GROUPS, main
 from orchestrator.cluster import connection
 from orchestrator.diagnostics import doctor
 from orchestrator.execution.trainer_answers import TrainerAnswer
+from tests.building.hardware import build_node
 from tests.building.specs import build_spec_text
 from tests.orchestrator.cli.typed_commands import Run
 from tests.orchestrator.spec.example_specs import VALIDATOR
@@ -170,6 +172,41 @@ def test_without_a_spec_other_backends_are_optional(
     assert (words["jax"], words["tensorflow"], words["disk"]) == ("missing", "ok", "warning")
     code, out, _ = run("doctor", "--address", NOBODY)
     assert code == 1 and NOBODY in out
+
+
+@pytest.mark.usefixtures("machine")
+def test_the_doctor_lists_the_nodes_of_a_cluster_and_compares_their_versions(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packages = {"keras": "3.15.1", "torch": "2.13.0"}
+    nodes = (
+        build_node("old", 8, gpus=2, packages={"keras": "3.14.0"}),
+        build_node("same", 4, cpu_model="CPU B", packages=packages),
+    )
+    places = [
+        connection.NodeAddress(name, name, f"10.0.0.{number}")
+        for number, name in enumerate(("head", "old", "same"), 1)
+    ]
+    monkeypatch.setattr(connection, "this_machine", lambda: (build_node("me", packages=packages),))
+    monkeypatch.setattr(connection, "connect", lambda *_, **__: nullcontext(nodes))
+    monkeypatch.setattr(connection, "node_addresses", lambda: places)
+    code, out, _ = run("doctor", "--address", "10.0.0.1:6379", "--format", "json")
+    checks = {check["name"]: check for check in json.loads(out)["checks"]}
+    assert code == 0
+    statuses = [checks[name]["status"] for name in ("head", "old", "same")]
+    assert statuses == ["ok", "warning", "ok"]
+    assert checks["old"]["node"] == {
+        "id": "old",
+        "address": "10.0.0.2",
+        "cpus": 8,
+        "gpus": 2,
+        "gpu_names": ["NVIDIA T4"],
+        "memory_mib": 8_000,
+        "classes": ["CPU A, 8 CPUs", "NVIDIA T4 (CPU A, 8 CPUs)"],
+        "versions": {"Python": "3.11", "keras": "3.14.0"},
+        "differences": {"keras": ["3.14.0", "3.15.1"], "torch": [None, "2.13.0"]},
+    }
+    assert checks["same"]["node"]["differences"] == {}
 
 
 @pytest.mark.parametrize(("present", "code"), [("torch", 0), ("none", 1)])

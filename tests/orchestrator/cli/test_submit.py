@@ -15,8 +15,11 @@ from orchestrator.cluster import jobs
 from orchestrator.cluster.jobs import describe_store, store_for
 from orchestrator.core.errors import Refusal
 from orchestrator.core.start_command import StartCommand
+from orchestrator.diagnostics.hardware_listing import hardware_json
+from orchestrator.hardware import classify
 from orchestrator.spec import load_spec, parse_spec
 from orchestrator.storage.tracking.trackers import kind_of
+from tests.building.hardware import build_node
 from tests.building.specs import build_spec_text
 from tests.commands import python
 from tests.orchestrator.cli.typed_commands import Run
@@ -248,23 +251,32 @@ def test_the_sweeps_of_a_cluster_are_shown_and_stopped(server: JobServer, there:
     assert code == 2 and "is not running" in err
 
 
-def test_a_report_is_made_on_the_head_and_fetched(
-    server: JobServer, there: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    environ = {"RNNSWEEP_HOME": "~/there"}
-    server.add("other")
-    server.add("mine", start_time=1_800_000_000_000, runtime_env={"env_vars": environ})
-    page, ordered = "<!doctype html>" * 99, list[dict[str, Any]]()
+def fetched_from(
+    server: JobServer, content: str, monkeypatch: pytest.MonkeyPatch
+) -> list[dict[str, Any]]:
+    """Let jobs write a file of this content; return the orders of jobs as they come."""
+    ordered = list[dict[str, Any]]()
 
     def answer(method: str, path: str, body: bytes) -> tuple[int, Any]:
         if method == "POST":
             ordered.append(json.loads(body))
         elif path.endswith("/logs"):
             marker = ordered[0]["entrypoint"].partition("echo ")[2].partition(" &&")[0]
-            return 200, {"logs": f"wrote report.out\n{marker}\n{page}"}
+            return 200, {"logs": f"a message\n{marker}\n{content}"}
         return JobServer.answer(server, method, path, body)
 
     monkeypatch.setattr(server, "answer", answer)
+    return ordered
+
+
+def test_a_report_is_made_on_the_head_and_fetched(
+    server: JobServer, there: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environ = {"RNNSWEEP_HOME": "~/there"}
+    server.add("other")
+    server.add("mine", start_time=1_800_000_000_000, runtime_env={"env_vars": environ})
+    page = "<!doctype html>" * 99
+    ordered = fetched_from(server, page, monkeypatch)
     server.next = [{}, {"status": "SUCCEEDED"}]
     assert there("report", "--baseline", "a b", "-o", "page.html")[0] == 0
     assert Path("page.html").read_text() == page
@@ -273,6 +285,21 @@ def test_a_report_is_made_on_the_head_and_fetched(
     assert ordered[0]["runtime_env"]["env_vars"] == environ
     assert set(server.jobs) == {"rnnsweep-mine-1", "rnnsweep-other-1"}, "the job is not kept"
     assert there("report", "nobody")[0] == 2
+
+
+def test_the_doctor_lists_the_nodes_that_a_job_on_the_head_finds(
+    server: JobServer, there: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+    node = build_node("worker", 8, gpus=1)
+    ordered = fetched_from(server, json.dumps(hardware_json(classify([node]))), monkeypatch)
+    server.next = [{"status": "SUCCEEDED"}]
+    code, out, _ = there("doctor", "--format", "json")
+    found = [check["node"] for check in json.loads(out)["checks"] if check["node"]]
+    assert [(node["id"], node["gpus"]) for node in found] == [("worker", 1)]
+    assert code == 0 and " hardware --address auto --format json " in ordered[0]["entrypoint"]
+    assert not server.jobs, "the job is not kept"
 
 
 @pytest.mark.parametrize("token", [None, "b" * 64])
