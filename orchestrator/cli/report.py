@@ -2,9 +2,12 @@
 
 # ruff: noqa: PLC0415
 
+from __future__ import annotations
+
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,13 +15,16 @@ from orchestrator import api
 from orchestrator.cli import options
 from orchestrator.cli.command import command
 from orchestrator.cli.exit_codes import COMPLETE
-from orchestrator.cli.jobs import fetch_report
+from orchestrator.cli.jobs import fetch_report, prices_word
 from orchestrator.cli.messages import show, show_progress, unwritable, wants_colour
 from orchestrator.cli.output import width, write_output
 from orchestrator.core.errors import Refusal
 from orchestrator.report.document import PARTS
 from orchestrator.storage.home import sweep_home
 from orchestrator.storage.tracking.trackers import tracking_uri
+
+if TYPE_CHECKING:
+    from orchestrator.spec import Price
 
 _FORMATS = {
     "text": ".txt",
@@ -56,6 +62,9 @@ user who types it: the printed address has a random word, and nothing can be cha
     type=click.FloatRange(0, 1, min_open=True),
     help=("Also report the time, energy and cost to reach this val_accuracy; may be repeated."),
 )
+@options.set_option(
+    "Count with other prices in this report alone: prices=FILE, or prices=[…] as in a spec."
+)
 @options.generation_option
 @click.option(
     "--plots",
@@ -90,6 +99,7 @@ def report(  # noqa: PLR0913  (its options)
     path: Path | None,
     baseline: str | None,
     targets: tuple[float, ...],
+    overrides: tuple[str, ...],
     generation: int | None,
     plots: Path | None,
     full: bool,
@@ -101,7 +111,7 @@ def report(  # noqa: PLR0913  (its options)
     """Report on a SWEEP; without a name, on the latest one."""
     if serve:
         written = {"--format": form, "--output": path, "--plots": plots, "--address": address}
-        written |= {"--full": full, "--section": parts}
+        written |= {"--full": full, "--section": parts, "--set": overrides}
         if refused := [name for name, value in written.items() if value]:
             raise Refusal(
                 f"--serve: expected without {', '.join(refused)}: it shows the whole page of a"
@@ -119,6 +129,7 @@ def report(  # noqa: PLR0913  (its options)
         return serving.serve(live, port)
     if port is not None:
         raise Refusal("--port: expected with --serve")
+    prices = _read_prices(overrides)
     form = form or options.usual_form(path, _FORMATS)
     options.expect_no_terminal(form, path, sweep or "report")
     if (full or parts) and form not in ("text", "markdown"):
@@ -135,6 +146,7 @@ def report(  # noqa: PLR0913  (its options)
         if generation is not None:
             words.append(f"--generation={generation}")
         words += [f"--target={target}" for target in targets]
+        words += [f"--set={prices_word(prices)}"] if prices else []
         words += [f"--section={part}" for part in parts]
         if full:
             words.append("--full")
@@ -145,6 +157,10 @@ def report(  # noqa: PLR0913  (its options)
     record = api.read_sweep(sweep, generation=generation)
     from orchestrator.report import render
 
+    if prices:
+        from orchestrator.planning.pricing import with_prices
+
+        record = with_prices(record, prices)
     summary = render.summarise(record, baseline=baseline, targets=targets)
     colour = path is None and wants_colour()
     text = render.render(
@@ -165,6 +181,14 @@ def report(  # noqa: PLR0913  (its options)
             raise unwritable(plots, error) from error
         show_progress(f"wrote {len(drawn)} files into {plots}")
     return COMPLETE
+
+
+def _read_prices(overrides: Sequence[str]) -> Sequence[Price]:
+    if not overrides:
+        return ()
+    from orchestrator.spec.reading import read_prices
+
+    return read_prices(overrides, Path.cwd())
 
 
 def _latest_sweep() -> str:

@@ -8,6 +8,7 @@ by itself.
 import copy
 import itertools
 import pathlib
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -210,10 +211,40 @@ def _with_price_file(
     path = folder / name
     kind = f"a file of prices, which {document.place(('prices',)).text} names"
     table = yaml_locations.parse_yaml(yaml_locations.read_spec_text(path, kind), source=str(path))
+    _checked_prices(table, table.data)
+    return {**document.data, "prices": table.data["prices"]}
+
+
+def read_prices(overrides: Sequence[str], folder: pathlib.Path) -> tuple[sections.Price, ...]:
+    """Return the prices that a report is to count with, from `prices=…` as in a spec.
+
+    A file of prices is looked up in `folder`. Raise `SpecError` for wrong prices, and for any other
+    key: a report cannot change what was measured.
+    """
+    document = yaml_locations.parse_yaml(
+        "{}", source="a report", overrides=overrides, example="prices=prices.yaml"
+    )
+    others = [key for key in document.data if key != "prices"]
+    if others:
+        start = "rnnsweep run SPEC " + shlex.join(
+            word for override in overrides for word in ("--set", override)
+        )
+        hint = f"a report reads what was measured; the sweep gets other values by a start: {start}"
+        expected = "prices, the one key that a report can set"
+        raise document.refusal(
+            ProblemAtPath((key,), expected, repr(key), hint if key == others[0] else "")
+            for key in others
+        )
+    return _checked_prices(document, _with_price_file(document, folder))
+
+
+def _checked_prices(
+    document: yaml_locations.YamlDocument, data: Mapping[str, Any]
+) -> tuple[sections.Price, ...]:
+    """Return the prices of data with this key alone; raise the errors at their places."""
     try:
-        _PriceFile.model_validate(table.data)
+        return _PriceFile.model_validate(data).prices
     except ValidationError as error:
-        raise table.refusal(
+        raise document.refusal(
             from_pydantic(error, {(): _PriceFile, ("prices", "*"): sections.Price})
         ) from None
-    return {**document.data, "prices": table.data["prices"]}

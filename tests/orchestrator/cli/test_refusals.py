@@ -57,6 +57,8 @@ from tests.orchestrator.storage.tracking.recording import writer
             "--full: expected --format text or markdown, received json",
         ),
         ("report none --target 97", "'--target': 97.0 is not in the range 0<x<=1"),
+        ("report none --set settings.epochs=2", "rnnsweep run SPEC --set settings.epochs=2"),
+        ("report none --set prices=3", "--set prices=3: prices: expected a list"),
         ("best none --min val_accuracy", "'--min': expected METRIC=NUMBER"),
         ("best none --min val_accuracy=high", "'--min': expected METRIC=NUMBER"),
         ("report none --section speeed", "'speeed' is not one of 'fastest', 'speed',"),
