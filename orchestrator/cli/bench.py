@@ -104,6 +104,7 @@ def bench(
     )
     if save_spec is not None:
         write_output(benches.as_spec(made).encode(), save_spec)
+    _show_estimate(made, rounds, str(made.effort(rounds)))
     _wait_until_quiet(look, made, named["wait_quiet_s"])
     code = COMPLETE
     with interrupted_by(signal.SIGTERM):
@@ -124,6 +125,12 @@ def bench(
     return code
 
 
+def _show_estimate(made: Bench, rounds: int, text: str) -> None:
+    effort = made.effort(rounds)
+    facts = {"rounds": rounds, "models": effort.models, "least_seconds": effort.least_s}
+    show_progress(text, "estimate", **facts, seconds_left=made.seconds_left(rounds))
+
+
 def _run(made: Bench, rounds: int) -> None:
     """Run the rounds, and show them on stderr: live on a terminal, else a line as each begins."""
     from rich.console import Console
@@ -132,21 +139,26 @@ def _run(made: Bench, rounds: int) -> None:
 
     from orchestrator.analysis.summary import summarise
     from orchestrator.core.text import duration
-    from orchestrator.diagnostics.bench import as_document
+    from orchestrator.diagnostics.bench import HOW_TO_SHORTEN, as_document
     from orchestrator.report.formats.text import to_text
 
-    console, shown = Console(stderr=True), 0
+    console, shown, is_estimated = Console(stderr=True), 0, False
 
     def round_text(left_s: float | None) -> str:
         text = f"round {len(made.rounds)} of {rounds}"
         return text if left_s is None else f"{text}, about {duration(left_s)} left"
 
     def print_round(_: str) -> None:
-        nonlocal shown
+        nonlocal shown, is_estimated
+        left_s = made.seconds_left(rounds)
         if len(made.rounds) > shown:
-            shown, left_s = len(made.rounds), made.seconds_left(rounds)
+            shown = len(made.rounds)
             facts = {"round": shown, "rounds": rounds, "seconds_left": left_s}
             show_progress(round_text(left_s), "round", **facts)
+        elif len(made.rounds) == 1 and left_s is not None and not is_estimated:
+            is_estimated = True
+            text = f"about {duration(left_s)} for all rounds. {HOW_TO_SHORTEN}"
+            _show_estimate(made, rounds, text)
 
     def drawn(doing: str) -> Text:
         head = round_text(made.seconds_left(rounds)) + (f": {doing}" if doing else "")

@@ -24,11 +24,11 @@ from orchestrator.analysis.statistics.formatting import quartiles
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.cluster.connection import this_machine
 from orchestrator.core.arms import Arm
-from orchestrator.core.criteria import DisturbanceLimits
+from orchestrator.core.criteria import DisturbanceLimits, Timing
 from orchestrator.core.disturbance import detect_disturbance, disturbance_text
 from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.text import counted
+from orchestrator.core.text import counted, duration
 from orchestrator.core.trial import FinishedTrial, Trial
 from orchestrator.execution import telemetry
 from orchestrator.execution.interleaved_round import InterleavedRound
@@ -56,6 +56,45 @@ _TIMING = {"mode": "timing", "interval": 0.05, "slices": [6, 24]}
 Where a step takes a second, so does the shortest slice."""
 
 
+HOW_TO_SHORTEN = (
+    "Shorter: smaller sizes (--set), or fewer --rounds (no verdict below 6); Ctrl-C keeps the"
+    " complete rounds"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """What a bench is going to do: to compile and time `models`, in `least_s` at the least."""
+
+    rounds: int
+    implementations: int
+    timing: Timing
+
+    @property
+    def models(self) -> int:
+        """How many models are compiled and then trained, or predict, for a short time."""
+        return self.rounds * self.implementations
+
+    @property
+    def least_s(self) -> float:
+        """The seconds of the fewest slices, without loading and compiling, which nobody knows."""
+        return self.models * self.timing.least * self.timing.slice_s
+
+    def __str__(self) -> str:
+        """Return the effort as sentences, with what makes it shorter."""
+        timing = self.timing
+        noun = "short training" if timing.timed_work == "train" else "timed prediction"
+        alone = "It is timed alone: name another one for a ratio. "
+        return (
+            f"{counted(self.models, noun)}: {counted(self.rounds, 'round')} of"
+            f" {counted(self.implementations, 'implementation')}. Each compiles a new model and"
+            f" times it in {timing.least} to {timing.most} slices of {timing.slice_s:g} s, or of a"
+            f" step where that is longer: {duration(self.least_s)} at the least, minutes where"
+            " loading, compiling or a step is slow. An estimate follows after the first slices. "
+            f"{alone if self.implementations == 1 else ''}{HOW_TO_SHORTEN}"
+        )
+
+
 @dataclass(slots=True)
 class Bench:
     """A comparison, and its rounds so far; the first implementation is the baseline.
@@ -70,6 +109,8 @@ class Bench:
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
     _round_s: list[float] = field(default_factory=list)
     """The seconds of each round that has ended."""
+    _expected_round_s: float | None = None
+    """What the first round is going to take, by its first slices."""
 
     def run(self, rounds: int, progress: Callable[[str], object]) -> None:
         """Run this many rounds; `progress` is called about once a second.
@@ -98,17 +139,27 @@ class Bench:
                 timed = InterleavedRound(job, timing, trainers, instruments)
                 self.rounds.append(timed.trial_runs)
                 progress("")
-                began_s = time.monotonic()
+                began_s = timed_since_s = time.monotonic()
                 for seen in timed.run():
+                    if seen.done == 0:  # it still compiles
+                        timed_since_s = time.monotonic()
+                    else:
+                        turn_s = (time.monotonic() - timed_since_s) / seen.done
+                        turns = (timing.least + timing.most) / 2
+                        self._expected_round_s = timed_since_s - began_s + turns * turn_s
                     progress(seen.doing)
                 self._round_s.append(time.monotonic() - began_s)
 
+    def effort(self, rounds: int) -> Effort:
+        """Return what so many rounds do."""
+        return Effort(rounds, len(self.plan.arms), self.spec.timing)
+
     def seconds_left(self, rounds: int) -> float | None:
-        """Return about how long the rounds that have not ended take; None before one has ended."""
-        if not self._round_s:
-            return None
-        usual = self._round_s[1:] or self._round_s  # in the first one the trainers start
-        return (rounds - len(self._round_s)) * sum(usual) / len(usual)
+        """Return about how long the rounds that have not ended take; None before any slice."""
+        usual_s = self._round_s[1:] or self._round_s  # in the first one the trainers start
+        if not usual_s:
+            return None if self._expected_round_s is None else rounds * self._expected_round_s
+        return (rounds - len(self._round_s)) * sum(usual_s) / len(usual_s)
 
     def _request(self, arm: Arm, number: int) -> TrialRequest:
         settings, seed = self.spec.written_settings(), self.spec.seed + number
@@ -233,8 +284,12 @@ def as_document(summary: ReportSummary) -> Document:
         for row in summary.left_out
     }
     compared = {comparison.arm: _bullet(comparison) for comparison in summary.comparisons}
+    arms = [row.arm for row in summary.arms]
+    is_alone = len(arms) == 1 and not failed
+    alone = (Bullet(Kind.ONLY_TIMES, _timed_alone(arms[0])),) if is_alone else ()
     bullets = (
         *filter(None, (compared | failed).values()),
+        *alone,
         *mathematics_doubts(summary),
         *random_data_doubts(summary),
     )
@@ -245,6 +300,13 @@ def as_document(summary: ReportSummary) -> Document:
             Section("", bullets, (make_table(columns, summary.arms),), tuple(notes)),
             *usage_sections(summary, headlines(summary)[0]),
         ),
+    )
+
+
+def _timed_alone(arm: Arm) -> str:
+    return (
+        f"{arm.implementation} was timed alone, so there is no ratio. Name another one as well, or"
+        " keep the times (--export-json) for a later rnnsweep compare"
     )
 
 

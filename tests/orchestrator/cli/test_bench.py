@@ -1,7 +1,8 @@
 """`rnnsweep bench`, with real trainers of a workload that draws its times."""
 
 import json
-from collections.abc import Callable
+from argparse import Namespace
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from orchestrator.analysis.summary import summarise
 from orchestrator.diagnostics import bench as benches
 from orchestrator.diagnostics.bench import Bench
+from orchestrator.execution.job import JobProgress
 from orchestrator.report.document import Kind
 from orchestrator.spec import load_spec
 from tests.building.arms import PORTABLE, XLA
@@ -31,11 +33,15 @@ def bench(run: Run, *options: str, function: str = "steady") -> tuple[int, str, 
     command = ("bench", *ARMS, "--workload", f"{SLICING}:{function}", *DRAWN, *options, *written)
     code, out, err = run(*command)
     exported = json.loads(Path("bench.json").read_text())
-    rounds = [event for event in read_events(err) if event["event"] == "round"]
+    events = read_events(err)
+    first = next(event for event in events if event["event"] in ("estimate", "round"))
+    assert first["event"] == "estimate" and first["seconds_left"] is None
+    assert first["models"] == len(ARMS) * first["rounds"]
+    rounds = [event for event in events if event["event"] == "round"]
     assert [event["round"] for event in rounds] == [*range(1, exported["sweep"]["blocks"] + 1)]
     assert rounds[0]["seconds_left"] is None
     assert all(event["seconds_left"] > 0 for event in rounds[1:])
-    assert read_events(err)[-1]["exit_code"] == code
+    assert events[-1]["exit_code"] == code
     return code, out, exported
 
 
@@ -103,3 +109,40 @@ def test_other_mathematics_and_random_data_are_said() -> None:
         bullet for s in benches.as_document(summarise(record)).sections for bullet in s.bullets
     ]
     assert [bullet.kind for bullet in bullets] == [Kind.DIFFERENT_MATHEMATICS, Kind.ONLY_TIMES]
+
+
+def test_one_implementation_alone_has_nothing_to_be_compared_with() -> None:
+    trials = [build_trial(block, PORTABLE, step_ms=4.0) for block in range(6)]
+    record = build_record(trials, (PORTABLE,))
+    (section, *_) = benches.as_document(summarise(record)).sections
+    assert [bullet.kind for bullet in section.bullets] == [Kind.ONLY_TIMES]
+
+
+def test_the_first_slices_give_an_estimate_of_all_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loading and compiling take 40 s, then four turns 8 s; a round has 6 to 24 of these."""
+    now_s = 0.0
+
+    class Round:
+        trial_runs: tuple[()] = ()
+
+        def __init__(self, *_: object) -> None: ...
+
+        def run(self) -> Iterator[JobProgress]:
+            nonlocal now_s
+            yield JobProgress(0, most=24, doing="loading and compiling")
+            now_s += 40.0
+            yield JobProgress(0, most=24)
+            now_s += 8.0
+            yield JobProgress(4, most=24)
+
+    def estimate(_: str) -> None:
+        seen.append(made.seconds_left(6))
+
+    monkeypatch.setattr(benches, "InterleavedRound", Round)
+    monkeypatch.setattr(benches, "time", Namespace(time=lambda: 0.0, monotonic=lambda: now_s))
+    made = benches.make_bench(ARMS, {"workload": f"{SLICING}:steady"}, (), "cpu")
+    seen = list[float | None]()
+    made.run(1, estimate)
+    assert seen == [None, None, None, 6 * (40.0 + 15 * 2.0)]
+    assert made.seconds_left(6) == 5 * 48.0
+    assert (made.effort(6).models, made.effort(6).least_s) == (12, 12 * 6 * 0.25)
