@@ -1,4 +1,4 @@
-"""The Python interface: run sweeps, read what they measured, compare them, predict from them.
+"""The Python interface: run sweeps, read what they measured, choose, compare, predict.
 
 Users write `import rnnsweep`, which re-exports these functions. They are a promise; the other
 modules of `orchestrator` are not. Importing this module is quick.
@@ -8,8 +8,12 @@ counts from 1; the default is the latest. `tracking_uri` is the MLflow store, by
 of the commands. Units are part of names (`_s`, `_ms`, `_mib`, `_j`, `_pct`). Times of day are
 seconds since the epoch in records, and timezone-aware in data frames, in UTC.
 
-Errors on which a user can act are instances of `rnnsweep.Refusal`, `SpecError`, `ClusterError`,
-`SweepNotFound` (no such sweep) or `TrackingError` (the store cannot be read).
+Errors on which a user can act are instances of `rnnsweep.Refusal`. Its subclasses tell what to do:
+`SpecError` (the problems of a spec), `Incomparable` (a spec or code of other trials than the sweep
+has), `FunctionUnusable` (a function that cannot be sent to trainers), `ClusterError` (no cluster,
+or a lost one), `SweepNotFound` (no such sweep), `TrackingError` (the store cannot be used),
+`NotRecorded` (trials are in the journal alone), `BaselineError`, `QueryError`, `NotPredicted` and
+`InvalidSide` (an argument of `report`, `query`, `predict` and `compare`).
 """
 
 # ruff: noqa: PLC0415
@@ -30,17 +34,18 @@ from workloads.own_code import code_in
 if TYPE_CHECKING:
     import pandas as pd
 
-    from orchestrator.analysis.cost_model import Expectation
     from orchestrator.core.records import SweepRecord
     from orchestrator.core.start_command import StartCommand
     from orchestrator.core.trial import Config
+    from orchestrator.report.chosen import BestConfig
     from orchestrator.report.compare.shown import ShownChanges
     from orchestrator.report.compare.sides import Side
+    from orchestrator.report.predictions import PredictedCosts
     from orchestrator.report.shown import Report
     from orchestrator.scheduling.sweep import RunResult
     from orchestrator.spec import SweepSpec
 
-__all__ = ["compare", "predict", "query", "read_sweep", "report", "run_sweep"]
+__all__ = ["best", "compare", "predict", "query", "read_sweep", "report", "run_sweep"]
 
 _log = logging.getLogger("rnnsweep")
 
@@ -79,9 +84,10 @@ def run_sweep(  # noqa: PLR0913
     the same call). `stopped` is None, or has the `reason`. `refused` maps keys of trials that
     MLflow rejected to the reasons. `warnings` name kept models that MLflow has not taken yet.
 
-    Raise `SpecError` with all problems of a spec, `Refusal` if nothing was run, `ClusterError` if
-    the cluster cannot be reached or was lost, `NotRecorded` or `TrackingError` if the store cannot
-    be used: finished trials are in the journal.
+    Raise `SpecError` with all problems of a spec, `Incomparable` if the sweep has trials of another
+    spec or code, `FunctionUnusable` for a function that cannot be sent, another `Refusal` if
+    nothing was run, `ClusterError` if the cluster cannot be reached or was lost, `NotRecorded` or
+    `TrackingError` if the store cannot be used: finished trials are in the journal.
 
     Example, with a function `train(trial)` that returns `{"loss": …}`:
         >>> result = run_sweep({
@@ -320,6 +326,42 @@ def compare(
     return ShownChanges.of(changes, accept_provisional=accept_provisional)
 
 
+def best(
+    sweep: str | SweepRecord,
+    metric: str | None = None,
+    *,
+    at_least: Mapping[str, float] | None = None,
+    at_most: Mapping[str, float] | None = None,
+    arm: str = "*",
+    generation: int | None = None,
+    tracking_uri: str | None = None,
+) -> BestConfig:
+    """Return the config and the arm with the best mean of a metric, within limits.
+
+    `at_least` and `at_most` are limits of metrics, of their means over repeats. `metric` is by
+    default the first objective without a limit, else an accuracy, else a time. `arm` restricts the
+    choice to an implementation, a variant or an arm; `*` is any. An arm that computes something
+    else than the others is chosen only by its name.
+
+    The result has the `arm`, the `config`, the `values` of all metrics, the `spec` of a sweep of
+    this config alone, which `run_sweep` takes, and `code()`: a module of Python that puts it to
+    use. `print` and notebooks show it. Raise `Refusal` if no config is within the limits, or no
+    trial has the metric.
+
+    Example:
+        >>> choice = best("quickstart", "step_ms", at_least={"val_accuracy": 0.85})
+        >>> choice.arm.implementation, choice.config["units"], choice.values["step_ms"]
+        ('tensorflow/portable+xla', 32, 2.5)
+        >>> choice.spec["search"]["configs"][0]["units"]
+        32
+    """
+    from orchestrator.report.chosen import Limit, choose
+
+    limits = [Limit(name, "≥", float(bound)) for name, bound in (at_least or {}).items()]
+    limits += [Limit(name, "≤", float(bound)) for name, bound in (at_most or {}).items()]
+    return choose(_record(sweep, generation, tracking_uri), metric, limits, arm)
+
+
 def predict(
     sweep: str | SweepRecord,
     config: Config,
@@ -328,7 +370,7 @@ def predict(
     *,
     generation: int | None = None,
     tracking_uri: str | None = None,
-) -> list[Expectation]:
+) -> PredictedCosts:
     """Predict what a trial of a config that was not measured takes: time, memory and energy.
 
     A model of the complete trials of the sweep is chosen and judged on configs that it was not
@@ -343,7 +385,8 @@ def predict(
     Each arm and target has an entry: `value` is in the unit of the target's name, and 90 % of such
     trials are expected between `low` and `high`. These are None, and `reason` is set, if the config
     is outside of the measured ranges, or too few were measured. Raise `NotPredicted` if the sweep
-    has no such arm, or there is no such target.
+    has no such arm, or there is no such target. The result is a list, which `print` and notebooks
+    show as a table.
 
     Example:
         >>> config = {"units": 34, "layers": 2, "learning_rate": 1e-3, "bidirectional": False}
@@ -356,9 +399,11 @@ def predict(
         'units: expected 32 to 43, as measured; received 512'
     """
     from orchestrator.analysis.cost_model import TARGETS, predict_from
+    from orchestrator.report.predictions import PredictedCosts
 
     record = _record(sweep, generation, tracking_uri)
-    return predict_from(record, config, arm, TARGETS if targets is None else targets)
+    expected = predict_from(record, config, arm, TARGETS if targets is None else targets)
+    return PredictedCosts(expected, record.label)
 
 
 def _checked(

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 try:
     import workloads.own_code  # noqa: F401
     from orchestrator import __version__
-    from orchestrator.api import compare, predict, query, read_sweep, report, run_sweep
+    from orchestrator.api import best, compare, predict, query, read_sweep, report, run_sweep
 except ImportError as error:
     problem = (
         f"{error}: rnnsweep has packages named orchestrator and workloads. If one of yours has such"
@@ -35,9 +35,11 @@ if TYPE_CHECKING:
     from orchestrator.analysis.pairing.pairs import BaselineError
     from orchestrator.cluster.connection import ClusterError
     from orchestrator.core.errors import Refusal
+    from orchestrator.execution.session_functions import FunctionUnusable
     from orchestrator.report.compare.sides import InvalidSide
     from orchestrator.report.query import QueryError
     from orchestrator.spec.errors import SpecError
+    from orchestrator.storage.resume import Incomparable
     from orchestrator.storage.tracking.errors import NotRecorded, SweepNotFound, TrackingError
     from workloads.context import Context
     from workloads.models.conversion import convert
@@ -46,6 +48,8 @@ _MODULES = {
     "BaselineError": "orchestrator.analysis.pairing.pairs",
     "ClusterError": "orchestrator.cluster.connection",
     "Context": "workloads.context",
+    "FunctionUnusable": "orchestrator.execution.session_functions",
+    "Incomparable": "orchestrator.storage.resume",
     "InvalidSide": "orchestrator.report.compare.sides",
     "NotPredicted": "orchestrator.analysis.cost_model",
     "NotRecorded": "orchestrator.storage.tracking.errors",
@@ -62,6 +66,8 @@ __all__ = [
     "BaselineError",
     "ClusterError",
     "Context",
+    "FunctionUnusable",
+    "Incomparable",
     "InvalidSide",
     "NotPredicted",
     "NotRecorded",
@@ -71,6 +77,7 @@ __all__ = [
     "SweepNotFound",
     "TrackingError",
     "__version__",
+    "best",
     "compare",
     "convert",
     "predict",

@@ -22,6 +22,7 @@ SHARED = {
     "TASK": "each folder of workloads/tasks defines its task",
     "build": "each folder of workloads/tasks has its own; its TASK names it",
     "load": "each folder of workloads/tasks has its own; its TASK names it",
+    "best": "a command, named like the function of the Python interface that it calls",
     "compare": "a command, named like the function of the Python interface that it calls",
     "predict": "a command, named like the function of the Python interface that it calls",
     "report": "a command, named like the function of the Python interface that it calls",

@@ -47,6 +47,8 @@ Predict: TypeAlias = Callable[[Sequence[ConfigOnArm]], Logarithms]
 class NotPredicted(Refusal):
     """A refusal to predict: a config outside of the measured ranges, or too few measurements."""
 
+    __module__ = "rnnsweep"
+
 
 @dataclass(frozen=True, slots=True)
 class MeasuredTrial:
@@ -57,7 +59,7 @@ class MeasuredTrial:
     took: Mapping[str, float]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Expectation:
     """The expected cost of a trial of the config on the arm, with its 90 % interval.
 
@@ -73,6 +75,13 @@ class Expectation:
     high: float | None = None
     reason: str | None = None
     is_measured: bool = True
+
+    def __repr__(self) -> str:
+        """Return the cost and its interval in a line, or why there are none."""
+        what = f"{self.target} of {self.arm}"
+        if self.value is None or self.low is None or self.high is None:
+            return f"<{what}: {(self.reason or '').removeprefix(f'{what}: ')}>"
+        return f"<{what}: {self.value:.4g}, {self.low:.4g} to {self.high:.4g}>"
 
 
 def observe(

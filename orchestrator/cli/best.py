@@ -4,9 +4,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 import click
 
@@ -15,25 +15,18 @@ from orchestrator.cli import options
 from orchestrator.cli.command import command
 from orchestrator.cli.output import write, write_output
 
-if TYPE_CHECKING:
-    from orchestrator.report.chosen import Limit
-
 _FORMATS = {"text": ".txt", "json": ".json", "yaml": ".yaml"}
 
 
 def _limit_option(
-    name: str, parameter: str, sign: Literal["≥", "≤"], help: str
+    name: str, parameter: str, help: str
 ) -> Callable[[options.CommandFunction], options.CommandFunction]:
     """Return an option that takes limits of metrics: `METRIC=NUMBER`."""
 
-    def limits(_: Any, option: click.Parameter, texts: tuple[str, ...]) -> list[Limit]:
-        from orchestrator.report.chosen import Limit
-
+    def limits(_: Any, option: click.Parameter, texts: tuple[str, ...]) -> dict[str, float]:
         try:
-            return [
-                Limit(metric, sign, float(bound))
-                for metric, bound in (text.split("=") for text in texts)
-            ]
+            pairs = (text.split("=") for text in texts)
+            return {metric: float(bound) for metric, bound in pairs}
         except ValueError:
             example = f"expected METRIC=NUMBER, such as val_accuracy=0.85; received {texts[-1]}"
             raise click.BadParameter(example, param=option) from None
@@ -51,12 +44,8 @@ def _limit_option(
 )
 @options.sweep_argument("sweep")
 @click.option("--metric", help="Choose by this; by default by the first objective without a limit.")
-@_limit_option(
-    "--min", "lower_limits", "≥", "Require at least this mean of a metric; may be repeated."
-)
-@_limit_option(
-    "--max", "upper_limits", "≤", "Require at most this mean of a metric; may be repeated."
-)
+@_limit_option("--min", "at_least", "Require at least this mean of a metric; may be repeated.")
+@_limit_option("--max", "at_most", "Require at most this mean of a metric; may be repeated.")
 @click.option("--arm", default="*", help="Choose on this implementation or arm only.")
 @options.generation_option
 @click.option("--code", is_flag=True, help="Print a module of Python that puts it to use.")
@@ -65,8 +54,8 @@ def best(  # noqa: PLR0913  (its options)
     *,
     sweep: str,
     metric: str | None,
-    lower_limits: list[Limit],
-    upper_limits: list[Limit],
+    at_least: Mapping[str, float],
+    at_most: Mapping[str, float],
     arm: str,
     generation: int | None,
     code: bool,
@@ -74,17 +63,20 @@ def best(  # noqa: PLR0913  (its options)
     path: Path | None,
 ) -> None:
     """Print the best config of a SWEEP, or write it as a spec."""
-    from orchestrator.report import chosen
+    from orchestrator.report.chosen import choice_document, to_yaml
     from orchestrator.report.formats.json_format import to_plain_data
 
     if code and form:
         raise click.UsageError("--code is a format of its own: leave --format out")
     form = form or options.usual_form(path, _FORMATS)
-    record = api.read_sweep(sweep, generation=generation)
-    choice = chosen.choose(record, metric, (*lower_limits, *upper_limits), arm)
+    choice = api.best(
+        sweep, metric, at_least=at_least, at_most=at_most, arm=arm, generation=generation
+    )
     if code:
-        write_output(chosen.to_code(choice, record).encode(errors="replace"), path)
+        write_output(choice.code().encode(errors="replace"), path)
     elif form == "yaml":
-        write_output(chosen.to_yaml(choice).encode(errors="replace"), path)
+        write_output(to_yaml(choice).encode(errors="replace"), path)
+    elif form == "json":
+        write(to_plain_data(choice.as_json()), path)
     else:
-        write(to_plain_data(choice) if form == "json" else chosen.choice_document(choice), path)
+        write(choice_document(choice), path)

@@ -16,6 +16,8 @@ _CONTROL = ("Cc", "Cf", "Cs", "Zl", "Zp")
 class Refusal(Exception):
     """Nothing was run; the message has the place, expected, received and the next step."""
 
+    __module__ = "rnnsweep"  # where users import it: a traceback names it so
+
     is_away = False
     """True if a server does not answer: the same command may succeed later."""
 

@@ -48,6 +48,8 @@ _SHOWN = 200
 class FunctionUnusable(Refusal):
     """A function that was given as a workload cannot be sent to trainer processes."""
 
+    __module__ = "rnnsweep"
+
 
 @contextmanager
 def functions_as_entries(given: Mapping[str, object]) -> Iterator[dict[str, str]]:

@@ -1,7 +1,10 @@
-"""The best config within limits: as text, as JSON, and as a spec that can be run."""
+"""The best config within limits: as text, as JSON, as code, and as a spec that can be run."""
+
+from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from orchestrator.analysis.arms.best_configs import (
@@ -16,12 +19,15 @@ from orchestrator.analysis.pairing.pairs import baseline_of_spec
 from orchestrator.analysis.results import USUAL_RESULTS, direction_of
 from orchestrator.analysis.statistics.formatting import joined, number
 from orchestrator.core.arms import Arm
+from orchestrator.core.caller import as_typed
 from orchestrator.core.errors import Refusal
 from orchestrator.core.formats import Format
 from orchestrator.core.names import names_arm
-from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import Config
+from orchestrator.core.records import Direction, SweepRecord
+from orchestrator.core.trial import Config, FinishedTrial
 from orchestrator.report.document import Document, Row, Section, Table
+from orchestrator.report.formats.fragment import to_fragment
+from orchestrator.report.formats.text import to_text
 from orchestrator.report.usage import usage_lines, usage_program
 from orchestrator.report.verdicts import DIFFERENT_MATHEMATICS
 from orchestrator.report.wording import config_phrase, run_text
@@ -48,16 +54,104 @@ class Limit(NamedTuple):
         return value >= self.bound if self.sign == "≥" else value <= self.bound
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class BestConfig:
+    """The config × arm that was chosen by a `metric`; `print` and notebooks show its facts.
+
+    It is the best out of those `within` the `limits`, of all that were `tried`. `values` are the
+    means over its repeats, `trials` these repeats, and `spec` is the spec of a sweep of this config
+    alone, which `run_sweep` takes. The arms of `different_mathematics` were left out.
+    """
+
+    sweep: str
+    generation: int
+    metric: str
+    direction: Direction
+    limits: tuple[Limit, ...]
+    within: int
+    tried: int
+    different_mathematics: tuple[Arm, ...]
+    block: int
+    arm: Arm
+    config: Config
+    values: Mapping[str, float]
+    trials: tuple[FinishedTrial, ...]
+    spec: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        """Return what was chosen, in a line."""
+        chosen = f"{config_phrase(self.config)} on {self.arm}"
+        return f"<BestConfig of {self.label} by {self.metric}: {chosen}>"
+
+    def __str__(self) -> str:
+        """Return the choice, as `rnnsweep best` prints it."""
+        return to_text(choice_document(self)).rstrip()
+
+    def _repr_html_(self) -> str:
+        return to_fragment(choice_document(self))
+
+    @property
+    def label(self) -> str:
+        """The name of the sweep, with a later generation than the first: `quickstart#2`."""
+        return self.sweep if self.generation == 1 else f"{self.sweep}#{self.generation}"
+
+    @property
+    def run_ids(self) -> tuple[str, ...]:
+        """The ids of its runs in the tracking store."""
+        return tuple(trial.run_id for trial in self.trials)
+
+    @property
+    def disturbed_runs(self) -> int:
+        """How many of its runs other work on the machine disturbed."""
+        return sum(bool(trial.disturbance) for trial in self.trials)
+
+    def code(self) -> str:
+        """Return the module of Python that puts it to use, as `rnnsweep best --code` prints it.
+
+        Raise `Refusal` for an implementation of the user's own, whose code is the workload itself.
+        """
+        program = usage_program(self.arm, self.trials)
+        if not program:
+            raise Refusal(
+                f"{as_typed('--code', 'code()')}: expected an implementation of a Keras backend;"
+                f" received {self.arm.implementation}, whose code is the workload itself"
+            )
+        head = f"# {self.arm}, with {config_phrase(self.config)}"
+        doubt = [f"# {_busy_doubt(self)}"] if self.disturbed_runs else []
+        return "\n".join((head, *doubt, program))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the choice as one versioned object, with the lines that put it to use."""
+        return {
+            **BEST.head(),
+            "sweep": self.sweep,
+            "generation": self.generation,
+            "metric": self.metric,
+            "direction": self.direction,
+            "limits": self.limits,
+            "within": self.within,
+            "tried": self.tried,
+            "different_mathematics": [*map(str, self.different_mathematics)],
+            "block": self.block,
+            "arm": str(self.arm),
+            "config": self.config,
+            "values": self.values,
+            "run_ids": self.run_ids,
+            "disturbed_runs": self.disturbed_runs,
+            "code": usage_lines(self.arm, self.trials),
+            "spec": self.spec,
+        }
+
+
 def choose(
     record: SweepRecord, metric: str | None = None, limits: Sequence[Limit] = (), arm: str = "*"
-) -> dict[str, Any]:
+) -> BestConfig:
     """Return the config × arm with the best mean of a metric, among those within the limits.
 
     The metric is by default the first objective without a limit, else an accuracy, unless one has a
     limit, else the time per step or prediction. If the trials have none of these, it is an
     objective in spite of its limit. Limits are of means over repeats. An arm of different
-    mathematics is chosen only if `arm` names it. The result is plain data, with the `spec` of a
-    sweep of this config alone. `Refusal` if there is none.
+    mathematics is chosen only if `arm` names it. `Refusal` if there is none.
     """
     different = different_arms(record.trials, baseline_of_spec(record)) if arm == "*" else ()
     trials = [t for t in record.trials if names_arm(arm, t.arm) and t.arm not in different]
@@ -83,25 +177,22 @@ def choose(
     sign = sign_of(direction)
     best = min(within, key=lambda point: point.order(sign * point.values[wanted]))
     of_choice = [trial for trial in trials if (trial.block, trial.arm) == (best.block, best.arm)]
-    return {
-        **BEST.head(),
-        "sweep": record.name,
-        "generation": record.generation,
-        "metric": wanted,
-        "direction": direction,
-        "limits": limits,
-        "within": len(within),
-        "tried": len(points),
-        "different_mathematics": sorted(map(str, different)),
-        "block": best.block,
-        "arm": str(best.arm),
-        "config": best.config,
-        "values": {**best.values, **means(of_choice, [measure.metric for measure in MEASURES])},
-        "run_ids": best.run_ids,
-        "disturbed_runs": sum(bool(trial.disturbance) for trial in of_choice),
-        "code": usage_lines(best.arm, of_choice),
-        "spec": _spec_of(record, best.arm, best.config),
-    }
+    return BestConfig(
+        sweep=record.name,
+        generation=record.generation,
+        metric=wanted,
+        direction=direction,
+        limits=tuple(limits),
+        within=len(within),
+        tried=len(points),
+        different_mathematics=tuple(sorted(different, key=str)),
+        block=best.block,
+        arm=best.arm,
+        config=best.config,
+        values={**best.values, **means(of_choice, [measure.metric for measure in MEASURES])},
+        trials=tuple(of_choice),
+        spec=_spec_of(record, best.arm, best.config),
+    )
 
 
 def _several_scopes(scopes: Sequence[str]) -> str:
@@ -161,53 +252,41 @@ def workload_keys(name: str) -> dict[str, str]:
     return {"model": workload.model_entry, **data}
 
 
-def to_code(chosen: Mapping[str, Any], record: SweepRecord) -> str:
-    """Return the module of Python that puts a choice to use; `Refusal` if there is none."""
-    (implementation,) = chosen["spec"]["arms"]["implementations"]
-    trials = [trial for trial in record.trials if trial.run_id in chosen["run_ids"]]
-    program = usage_program(trials[0].arm, trials)
-    if not program:
-        raise Refusal(
-            f"--code: expected an implementation of a Keras backend; received {implementation},"
-            " whose code is the workload itself"
-        )
-    head = f"# {chosen['arm']}, with {config_phrase(chosen['config'])}"
-    doubt = [f"# {_busy_doubt(chosen)}"] if chosen["disturbed_runs"] else []
-    return "\n".join((head, *doubt, program))
-
-
-def _busy_doubt(chosen: Mapping[str, Any]) -> str:
+def _busy_doubt(chosen: BestConfig) -> str:
     """Write that the times of a choice are of a busy machine, and where it says what is decided."""
-    command = f"rnnsweep report {shlex.quote(chosen['sweep'])}"
+    command = f"rnnsweep report {shlex.quote(chosen.sweep)}"
     return f"measured on a busy machine: {command} says which times are decided"
 
 
-def choice_document(chosen: Mapping[str, Any]) -> Document:
+def choice_document(chosen: BestConfig) -> Document:
     """Return the choice as a document, whose table has its facts."""
-    limits = ", ".join(map(str, chosen["limits"]))
+    limits = ", ".join(map(str, chosen.limits))
     within = f" with {limits}" if limits else ""
-    out_of = f"out of {chosen['within']} of {chosen['tried']} configs × arms"
+    out_of = f"out of {chosen.within} of {chosen.tried} configs × arms"
     rows: list[Row] = [
-        ("chosen", f"to {chosen['direction']} {chosen['metric']}{within}, {out_of}"),
-        ("arm", chosen["arm"]),
-        ("config", config_phrase(chosen["config"])),
-        *((metric, number(value)) for metric, value in chosen["values"].items()),
-        ("runs", ", ".join(map(run_text, chosen["run_ids"]))),
+        ("chosen", f"to {chosen.direction} {chosen.metric}{within}, {out_of}"),
+        ("arm", str(chosen.arm)),
+        ("config", config_phrase(chosen.config)),
+        *((metric, number(value)) for metric, value in chosen.values.items()),
+        ("runs", ", ".join(map(run_text, chosen.run_ids))),
     ]
-    if chosen["disturbed_runs"]:
+    if chosen.disturbed_runs:
         rows.append(("doubt", _busy_doubt(chosen)))
-    if chosen["different_mathematics"]:
-        rows.append((f"left out: {DIFFERENT_MATHEMATICS}", joined(chosen["different_mathematics"])))
-    head = ("sweep", f"{chosen['sweep']}#{chosen['generation']}, block {chosen['block']}")
-    note = "--format yaml writes it as a spec that `rnnsweep run` takes."
+    if left_out := [str(arm) for arm in chosen.different_mathematics]:
+        rows.append((f"left out: {DIFFERENT_MATHEMATICS}", joined(left_out)))
+    head = ("sweep", f"{chosen.sweep}#{chosen.generation}, block {chosen.block}")
+    note = as_typed(
+        "--format yaml writes it as a spec that `rnnsweep run` takes.",
+        "`spec` is the spec of a sweep of it alone, and `code()` puts it to use.",
+    )
     section = Section("", tables=(Table(head, tuple(rows)),), paragraphs=(note,))
-    return Document(f"Best config of {chosen['sweep']}", (section,))
+    return Document(f"Best config of {chosen.sweep}", (section,))
 
 
-def to_yaml(chosen: Mapping[str, Any]) -> str:
+def to_yaml(chosen: BestConfig) -> str:
     """Return the spec as YAML, with the facts of the choice as comments."""
     import yaml  # noqa: PLC0415
 
     (table,) = choice_document(chosen).sections[0].tables
     facts = "".join(f"# {name}: {text}\n" for name, text in (table.headers, *table.rows))
-    return facts + yaml.safe_dump(chosen["spec"], sort_keys=False, allow_unicode=True)
+    return facts + yaml.safe_dump(dict(chosen.spec), sort_keys=False, allow_unicode=True)

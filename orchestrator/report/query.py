@@ -85,6 +85,8 @@ class QueryLimits:
 class QueryError(Refusal, ValueError):
     """An error in a query; the message shows the line, with carets below the position."""
 
+    __module__ = "rnnsweep"
+
 
 def query_records(  # noqa: PLR0913
     sweeps: Mapping[str, SweepRecord],

@@ -37,6 +37,8 @@ class Problem:
 class SpecError(Refusal, ValueError):
     """All problems of a spec that was refused."""
 
+    __module__ = "rnnsweep"
+
     def __init__(self, source: str, problems: Sequence[Problem]) -> None:
         self.source = source
         self.problems = tuple(problems)

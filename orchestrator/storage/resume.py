@@ -35,6 +35,8 @@ from workloads.own_code import read_code
 class Incomparable(Refusal):
     """A spec of another sweep than the one that has this name, or trials of two configs."""
 
+    __module__ = "rnnsweep"
+
 
 def _new_generation() -> str:
     return f"run it with {as_typed('--fresh', 'fresh=True')} for a new generation"

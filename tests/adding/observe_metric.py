@@ -34,7 +34,7 @@ def main() -> None:
         "pages": [
             page for page, text in reference.generated_parts().items() if "grad_norm" in text
         ],
-        "direction": choose(record, "grad_norm")["direction"],
+        "direction": choose(record, "grad_norm").direction,
         "titles": [measure.title for measure in (*summary.measures, *summary.expenses)],
         "report": render(summary, "text", full=True),
         "steps_per_s": summary.arms[0].measures["steps_per_s"].median,

@@ -6,6 +6,7 @@ import inspect
 import json
 import logging
 import os
+import pickle
 import re
 from dataclasses import replace
 from itertools import product
@@ -156,8 +157,17 @@ def test_a_package_that_hides_one_of_ours_is_refused(
 def test_the_package_has_the_interface() -> None:
     errors = {name for name in dir(rnnsweep) if issubclass_of_refusal(getattr(rnnsweep, name))}
     assert errors >= {"SpecError", "ClusterError", "SweepNotFound", "TrackingError", "Refusal"}
+    assert errors >= {"Incomparable", "FunctionUnusable"}
     assert {*dir(rnnsweep)} == {*api.__all__, *errors, "Context", "__version__", "convert"}
     assert not hasattr(rnnsweep, "no_such_name")
+
+
+def test_errors_are_named_as_users_import_them() -> None:
+    for name in dir(rnnsweep):
+        value = getattr(rnnsweep, name)
+        if issubclass_of_refusal(value):
+            assert f"{value.__module__}.{value.__qualname__}" == f"rnnsweep.{name}"
+            assert pickle.loads(pickle.dumps(value)) is value, "they cross processes"
 
 
 def issubclass_of_refusal(value: object) -> bool:
@@ -248,6 +258,20 @@ def test_a_comparison_shows_itself() -> None:
     assert "tensorflow/portable+xla became slower" in str(changes)
     assert "<table>" in changes._repr_html_() and "became slower" in changes._repr_html_()
     assert len(repr(changes)) < 200 and changes.accept_provisional
+
+
+@pytest.mark.usefixtures("home")
+def test_a_choice_and_predictions_show_themselves() -> None:
+    choice = rnnsweep.best("quickstart", "val_accuracy", at_most={"step_ms": 2.55})
+    assert (choice.arm, choice.block, choice.within, choice.label) == (XLA, 0, 1, "quickstart#2")
+    assert "jit_compile=True" in choice.code()
+    config = {"units": 34, "layers": 2, "learning_rate": 1e-3, "bidirectional": False}
+    predicted = rnnsweep.predict("quickstart", config)
+    assert "<table>" in choice._repr_html_() and "<table>" in predicted._repr_html_()
+    assert str(choice.arm) in str(choice) and "step_ms" in str(predicted)
+    for shown in (choice, predicted, *predicted):
+        assert len(repr(shown)) < 200
+    assert [step.target for step in predicted if step.value is not None].count("step_ms") == 2
 
 
 @pytest.mark.usefixtures("home")

@@ -202,6 +202,8 @@ def geometric(values: Sequence[float]) -> float:
 class BaselineError(Refusal, ValueError):
     """A requested baseline that is not an arm of the sweep; the message lists the choices."""
 
+    __module__ = "rnnsweep"
+
 
 @dataclass(frozen=True, slots=True)
 class Baseline:

@@ -19,6 +19,8 @@ from orchestrator.report.formats.json_format import REPORT
 class InvalidSide(Refusal):
     """An argument that is no side of a comparison."""
 
+    __module__ = "rnnsweep"
+
 
 @dataclass(frozen=True, slots=True)
 class Side:

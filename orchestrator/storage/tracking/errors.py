@@ -11,6 +11,8 @@ from orchestrator.core.text import counted
 class TrackingError(Refusal, RuntimeError):
     """The store cannot be reached or used: where, what was expected and received, what to do."""
 
+    __module__ = "rnnsweep"
+
     def __init__(self, place: str, expected: str, received: str, next_step: str) -> None:
         super().__init__(place, expected, received, next_step)
 
@@ -103,6 +105,8 @@ class OtherSweep(Refusal):
 class SweepNotFound(Refusal, LookupError):
     """The store has no such sweep; `nearest` are the names most like it, or empty without any."""
 
+    __module__ = "rnnsweep"
+
     def __init__(self, name: str, store: str, nearest: Sequence[str] = ()) -> None:
         super().__init__(name, store, tuple(nearest))
         self.name, self.store, self.nearest = name, store, tuple(nearest)
@@ -122,6 +126,8 @@ class SweepNotFound(Refusal, LookupError):
 
 class NotRecorded(Refusal, RuntimeError):
     """So many `trials` are in the journal and, for a `reason`, not yet in the tracking store."""
+
+    __module__ = "rnnsweep"
 
     def __init__(self, trials: int, reason: str) -> None:
         super().__init__(trials, reason)

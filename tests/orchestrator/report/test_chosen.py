@@ -8,7 +8,7 @@ from orchestrator.analysis.summary import summarise
 from orchestrator.core.arms import Arm, HardwareUse, Usage
 from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
-from orchestrator.report.chosen import Limit, choose, to_code, to_yaml
+from orchestrator.report.chosen import Limit, choose, to_yaml
 from orchestrator.spec import parse_spec
 from tests.building.arms import ARMS_OF_CELLS, CPU, LSTM, UNROLL, XLA
 from tests.building.records import build_record
@@ -51,7 +51,7 @@ def test_the_best_within_limits(
     record: SweepRecord, metric: str | None, limits: list[Limit], arm: Arm, block: int
 ) -> None:
     chosen = choose(record, metric, limits)
-    assert (chosen["arm"], chosen["block"]) == (str(arm), block)
+    assert (chosen.arm, chosen.block) == (arm, block)
 
 
 def test_a_choice_that_was_measured_on_a_busy_machine_says_so() -> None:
@@ -59,8 +59,8 @@ def test_a_choice_that_was_measured_on_a_busy_machine_says_so() -> None:
         trial = build_trial(0, PORTABLE, val_accuracy=0.9, step_ms=1.0, disturbance=disturbance)
         record = build_record([trial], (PORTABLE,))
         chosen = choose(record)
-        assert chosen["disturbed_runs"] == len(disturbance)
-        for text in (to_code(chosen, record), to_yaml(chosen)):
+        assert chosen.disturbed_runs == len(disturbance)
+        for text in (chosen.code(), to_yaml(chosen)):
             assert ("rnnsweep report" in text) == bool(disturbance)
 
 
@@ -75,7 +75,7 @@ def test_the_report_and_best_break_a_tie_alike_by_the_time_of_training() -> None
     record = build_record(trials, tuple(figures))
     choice = summarise(record).choice
     assert choice is not None and choice.best.arm == GRU
-    assert choose(record)["arm"] == str(GRU)
+    assert choose(record).arm == GRU
 
 
 @pytest.mark.parametrize(
@@ -104,24 +104,24 @@ def test_an_arm_of_different_mathematics_is_chosen_only_by_its_name() -> None:
     ]
     record = build_record(trials, tuple(factors))
     chosen = choose(record, "step_ms")
-    assert chosen["arm"] == str(UNROLL)
-    assert (chosen["tried"], chosen["different_mathematics"]) == (2, [str(XLA)])
+    assert chosen.arm == UNROLL
+    assert (chosen.tried, chosen.different_mathematics) == (2, (XLA,))
     assert str(XLA) in to_yaml(chosen)
     named = choose(record, "step_ms", arm=str(XLA))
-    assert (named["arm"], named["different_mathematics"]) == (str(XLA), [])
+    assert (named.arm, named.different_mathematics) == (XLA, ())
 
 
 def test_what_is_as_accurate_as_required_is_chosen_by_its_speed(record: SweepRecord) -> None:
     record = replace(record, objectives={"val_accuracy": "maximize"})
     chosen = choose(record, None, [Limit("val_accuracy", "≥", 0.85)])
-    assert (chosen["metric"], chosen["arm"]) == ("step_ms", str(PORTABLE))
+    assert (chosen.metric, chosen.arm) == ("step_ms", PORTABLE)
 
 
 def test_an_objective_with_a_limit_decides_where_nothing_else_was_measured() -> None:
     trials = [build_trial(block, PORTABLE, metrics={"f1": 0.9 + block / 100}) for block in range(3)]
     record = build_record(trials, (PORTABLE,), objectives={"f1": "maximize"})
     chosen = choose(record, None, [Limit("f1", "≥", 0.905)])
-    assert (chosen["metric"], chosen["block"], chosen["within"]) == ("f1", 2, 2)
+    assert (chosen.metric, chosen.block, chosen.within) == ("f1", 2, 2)
     with pytest.raises(Refusal, match=r"the highest f1 is 0\.92"):
         choose(record, None, [Limit("f1", "≥", 0.99)])
 
