@@ -232,8 +232,8 @@ def _was_busy(summary: ReportSummary) -> bool:
 
 def _unobserved(summary: ReportSummary) -> Iterator[Bullet]:
     """Write that verdicts are of trials that were too short to see whether the machine was busy."""
-    judged = [c for c in summary.comparisons if c.corrected and not c.bias]
-    unknown = sum(comparison.other_work_unknown for comparison in judged)
+    decided = [c for c in summary.comparisons if c.verdict != "inconclusive" and not c.provisional]
+    unknown = sum(comparison.other_work_unknown for comparison in decided)
     if not unknown:
         return
     complete = [trial for trial in summary.trials if trial.status == "complete"]
@@ -242,7 +242,7 @@ def _unobserved(summary: ReportSummary) -> Iterator[Bullet]:
         Kind.PROVISIONAL,
         f"What other work took during {short} of {counted(len(complete), 'trial')} is unknown, "
         "mostly because the trial was too short to observe it (0.5 s). "
-        f"{unknown} of {counted(len(judged), 'comparison')} of times {is_or_are(unknown)} right "
+        f"{unknown} of {counted(len(decided), 'verdict')} on times {is_or_are(unknown)} right "
         "for a quiet machine only. Let trials train for longer, more epochs or more data, to see "
         "that it is quiet. Accuracies are not affected.",
     )
