@@ -14,6 +14,9 @@ PACKAGES_cuda13 := torch 'jax[cuda13]'
 COMPILERS_cuda13 := $(foreach name,cuda-nvcc cuda-crt nvvm nvjitlink,'nvidia-$(name)==13.0.*')
 GPU_VENV := .venv-cuda$(GPU_CUDA)
 GPU_RESULTS ?= rnnsweep-data/gpu-checks-cuda$(GPU_CUDA).json
+# Python compiles a module when it is first imported, and most of TensorFlow never is. Where Python is
+# told to keep no compiled modules, pip compiles all.
+COMPILE := $(if $(PYTHONDONTWRITEBYTECODE),,--no-compile)
 COMMA := ,
 GPU := bin/python -m tests.gpu --backends $(subst $(COMMA), ,$(GPU_BACKENDS))
 CHROMIUM := chromium --headless --no-sandbox --hide-scrollbars --window-size=1440,900 --virtual-time-budget=30000
@@ -162,18 +165,18 @@ $(VENV)/bin/python:
 
 $(VENV)/.run: requirements.lock pyproject.toml | $(VENV)/bin/python
 	@echo "Installing TensorFlow, Ray, MLflow and what they need into $(VENV): 2 to 6 minutes, most of them downloads"
-	$(BIN)/python -m pip install -r requirements.lock
+	$(BIN)/python -m pip install $(COMPILE) -r requirements.lock
 	$(BIN)/python -m pip install --quiet --no-deps --editable .
 	@touch $@
 
 $(VENV)/.dev: requirements-dev.lock pyproject.toml | $(VENV)/bin/python
 	@echo "Installing rnnsweep's packages and the tools of its tests into $(VENV): 2 to 6 minutes, most of them downloads"
-	$(BIN)/python -m pip install --progress-bar off -r requirements-dev.lock
+	$(BIN)/python -m pip install --progress-bar off $(COMPILE) -r requirements-dev.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $@ $(VENV)/.run
 
 $(VENV)/.backends: requirements-backends.txt | $(VENV)/.dev
-	$(BIN)/python -m pip install --quiet -r requirements-backends.txt
+	$(BIN)/python -m pip install --quiet $(COMPILE) -r requirements-backends.txt
 	touch $@
 
 # The wheels of TensorFlow are for CUDA 12, the wheels of PyTorch for CUDA 13: each has an environment.
@@ -190,5 +193,5 @@ $(VENV)/.dist: requirements-dist.txt | $(VENV)/.dev
 	touch $@
 
 $(VENV)/.cluster: requirements-cluster.lock | $(VENV)/.dev
-	$(BIN)/python -m pip install --quiet -r requirements-cluster.lock
+	$(BIN)/python -m pip install --quiet $(COMPILE) -r requirements-cluster.lock
 	touch $@

@@ -91,8 +91,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _not_drawn(items: Sequence[pytest.Item], seed: str) -> set[pytest.Item]:
     """Return the full tests that a drawn run leaves out.
 
-    Of the cases of one test a quarter is drawn, at least one. Whole sweeps take longest: of those
-    of a file that have no cases, half are drawn.
+    Of the cases of one test a sixth is drawn, at least one. Whole sweeps take longest: of those of
+    a file that have no cases, a third is drawn, at least one.
     """
     cases = defaultdict[str, list[pytest.Item]](list)
     sweeps = defaultdict[str, list[pytest.Item]](list)
@@ -104,8 +104,8 @@ def _not_drawn(items: Sequence[pytest.Item], seed: str) -> set[pytest.Item]:
             cases[name].append(item)
         elif SWEEPS.intersection(item.path.parts):
             sweeps[str(item.path)].append(item)
-    kept = [(name, group, math.ceil(len(group) / 4)) for name, group in cases.items()]
-    kept += [(name, group, math.ceil(len(group) / 2)) for name, group in sweeps.items()]
+    kept = [(name, group, math.ceil(len(group) / 6)) for name, group in cases.items()]
+    kept += [(name, group, math.ceil(len(group) / 3)) for name, group in sweeps.items()]
     return {
         item
         for name, group, number in kept

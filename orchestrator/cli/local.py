@@ -19,8 +19,7 @@ from orchestrator.cli.messages import show
 from orchestrator.core.errors import Refusal, printable
 from orchestrator.core.failures import FailureLimit, describe_failures
 from orchestrator.core.formats import Format
-from orchestrator.core.text import counted as number_of
-from orchestrator.core.text import duration
+from orchestrator.core.text import counted, duration
 from orchestrator.core.trial import FinishedTrial, count_expected
 from orchestrator.storage import journal
 from orchestrator.storage.heartbeat import read_heartbeat
@@ -252,11 +251,11 @@ def read_progress(folder: SweepFolder, before: LocalProgress | None = None) -> L
     session = state.sessions[-1]
     finished, blocks, total, trials = _extent(state)
     outcomes = Counter(done.outcome.status for done in finished)
-    counted = ", ".join(f"{number} {status}" for status, number in sorted(outcomes.items()))
+    by_status = ", ".join(f"{number} {status}" for status, number in sorted(outcomes.items()))
     is_open = session.may_stop_early and not state.stop_decision
     at_most = "at most " if is_open else ""
     text = (
-        f"{len(finished)} of {at_most}{trials} trials ended ({counted or 'none yet'}), "
+        f"{len(finished)} of {at_most}{trials} trials ended ({by_status or 'none yet'}), "
         f"{blocks} of {at_most}{total} blocks suggested"
     )
     running, left = tuple[tuple[str, float], ...](), ""
@@ -372,7 +371,7 @@ def repair_sweep(home: Path, sweep: str) -> str:
         return f"no line of the journal of {sweep} is damaged\n"
     kept, lines = repaired
     return (
-        f"{number_of(lines, 'damaged line')} of {sweep} removed; the old journal is {kept}.\n"
+        f"{counted(lines, 'damaged line')} of {sweep} removed; the old journal is {kept}.\n"
         "Run the same `rnnsweep run` command: it reads finished trials back from MLflow\n"
     )
 

@@ -81,11 +81,11 @@ class PlainLines(Watcher):
             rows = self.running()
             if rows and time.monotonic() - self._printed_s > _SILENCE_S:
                 more = f", and {counted(len(rows) - 1, 'other job')}" if len(rows) > 1 else ""
-                self.print(f"{self.ended.total()}/{self.total}  {rows[0]}{more}", "running")
+                self.show_event(f"{self.ended.total()}/{self.total}  {rows[0]}{more}", "running")
 
-    def print(self, text: str, event: str, trial: FinishedTrial | None = None) -> None:
+    def show_event(self, text: str, event: str, trial: FinishedTrial | None = None) -> None:
         """Log an event, and print it unless it is hidden."""
-        super().print(text, event)
+        super().show_event(text, event)
         self._printed_s = time.monotonic()
         if event in self.hidden:
             return

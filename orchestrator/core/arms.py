@@ -18,7 +18,13 @@ from workloads.protocol import Device
 
 VariantIdentity: TypeAlias = tuple[str, tuple[tuple[str, str], ...]]
 ArmIdentity: TypeAlias = tuple[
-    *tuple[str, str, Device, MeasureMode, int, int, tuple[tuple[str, float], ...]],
+    str,
+    str,
+    Device,
+    MeasureMode,
+    int,
+    int,
+    tuple[tuple[str, float], ...],
     *tuple[VariantIdentity, ...],
 ]
 

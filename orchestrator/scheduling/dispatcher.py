@@ -161,8 +161,9 @@ class Dispatcher:
         waiting = self.lanes.count_without_lane()
         if not self.lanes.queues:
             to_come = self.suggestions.to_come * self.ledger.plan.repeats
-            for arm in self.ledger.running_arms if to_come else ():
-                waiting[arm.hardware] += to_come
+            if to_come:
+                for arm in self.ledger.running_arms:
+                    waiting[arm.hardware] += to_come
         return dict(waiting)
 
     def _suggest(self) -> Block | None:

@@ -77,7 +77,9 @@ class Ledger:
 
     def _apply_stopping_rules(self, finished: FinishedTrial) -> None:
         """Show the rules an outcome until one of them decides; the first decision stays."""
-        for rule in self.stopping_rules if self.stop_decision is None else ():
+        if self.stop_decision is not None:
+            return
+        for rule in self.stopping_rules:
             if (decision := rule.add_outcome(finished)) is not None:
                 blocks = decision.blocks or self.count_complete_blocks()
                 self.stop_decision = replace(decision, rule=rule.name, blocks=blocks)

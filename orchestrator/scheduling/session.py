@@ -117,7 +117,9 @@ class Session:
             self._reported_arms.add(arm)
             self.watcher.arm_stopped(arm, failures.describe(arm))
         is_learning = search.sampler.learns or search.pruner is not None
-        for metric in self.dispatcher.suggestions.unread if new and is_learning else ():
+        if not new or not is_learning:
+            return
+        for metric in self.dispatcher.suggestions.unread:
             self.watcher.warn(
                 f"search.objectives: each arm that {metric} reads is stopped (over: "
                 f"{search.objectives[metric].over}). The other arms continue, but the sampler "

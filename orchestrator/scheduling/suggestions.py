@@ -112,8 +112,9 @@ class Suggestions:
             self._update_arms()
             self._has_no_more_configs |= not self.ledger.running_arms
         self._report_if_ready(finished.block)
-        for index in self.ledger.blocks if stops_its_arm else ():
-            self._report_if_ready(index)
+        if stops_its_arm:
+            for index in self.ledger.blocks:
+                self._report_if_ready(index)
         return len(self.open_blocks) < open_before
 
     def take_epoch(

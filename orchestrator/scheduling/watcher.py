@@ -166,7 +166,7 @@ class Watcher:
         self._ended_in_this_start += is_new
         self._ended_s = time.monotonic()
         remaining = f"  ({text})" if (text := self.remaining()) else ""
-        self.print(
+        self.show_event(
             f"{self.ended.total()}/{self.total}  {self._describe_job(trial)}  "
             f"{describe_outcome(outcome, self.objectives)}{remaining}",
             "trial" if outcome.failure is None else "failure",
@@ -175,7 +175,7 @@ class Watcher:
         if outcome.failure is not None and outcome.failure.text not in self._shown:
             self._shown.add(outcome.failure.text)
             for call in outcome.failure.message.splitlines()[1:]:
-                self.print(f"  {call}", "call")
+                self.show_event(f"  {call}", "call")
         if outcome.failure is not None and outcome.failure.output_tail:
             _output_log.info("its trainer's last output:\n%s", outcome.failure.output_tail)
         is_complete = trial.block in self._complete_blocks
@@ -191,19 +191,19 @@ class Watcher:
 
     def warn(self, text: str) -> None:
         """Show a warning."""
-        self.print(f"Warning: {text}", "warning")
+        self.show_event(f"Warning: {text}", "warning")
 
     def blocks_decided(self, blocks: int, reason: str) -> None:
         """Show that no more blocks are needed; those that have begun are finished."""
         self.blocks_expected, self._is_open = len(self._begun_blocks), False
-        self.print(f"enough after {counted(blocks, 'block')}: {reason}", "message")
+        self.show_event(f"enough after {counted(blocks, 'block')}: {reason}", "message")
 
     def attempt_lost(self, assignment: Assignment) -> None:
         """Show that an attempt was lost with its worker, and that the trial is retried."""
         attempt = f"attempt {assignment.attempt} was lost with its worker; retrying"
-        self.print(f"{self._describe_job(assignment)}: {attempt}", "warning")
+        self.show_event(f"{self._describe_job(assignment)}: {attempt}", "warning")
 
-    def print(self, text: str, event: str, trial: FinishedTrial | None = None) -> None:
+    def show_event(self, text: str, event: str, trial: FinishedTrial | None = None) -> None:
         """Show an event: a trial, failure or its calls, warning, message, or what leads or runs."""
         _log.log(logging.WARNING if event == "warning" else logging.INFO, "%s", text)
 
@@ -258,7 +258,7 @@ class Watcher:
         is_time_first = others[:1] == list(self.objectives)[:1]
         self.leads = [*times, *results] if is_time_first else [*results, *times]
         for text in self.leads:
-            self.print(f"so far {text}", "lead")
+            self.show_event(f"so far {text}", "lead")
 
     def _leads_by_times(self, matched: CompleteRounds, objectives: Sequence[str]) -> Iterator[str]:
         """Return which arm has the least time on each hardware, or of another objective."""

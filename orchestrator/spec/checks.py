@@ -7,7 +7,7 @@ from orchestrator.core.caller import as_typed
 from orchestrator.core.names import ANY_IMPLEMENTATION, split_arm_text
 from orchestrator.core.trial import Config, ConfigValue
 from orchestrator.spec import space, workload_checks
-from orchestrator.spec.errors import Path, ProblemAtPath, nearest, shown_value
+from orchestrator.spec.errors import Path, ProblemAtPath, nearest, nearest_name, shown_value
 from orchestrator.spec.sections import HardwareEntry, MeasureSpec
 from orchestrator.spec.sweep_spec import SweepSpec
 from workloads.backends.registry import parse_known_implementation
@@ -62,8 +62,7 @@ def independent_findings(spec: SweepSpec, removed: Collection[Path]) -> list[Pro
     return [
         finding
         for finding in findings
-        if finding.received != "nothing"
-        and finding.expected != workload_checks.FITTING_TOGETHER
+        if finding.kind == "value"
         and not any(finding.path[: len(path)] == path for path in doubtful)
     ]
 
@@ -114,7 +113,8 @@ def _check_condition(
         yield ProblemAtPath(
             path, "a parameter with a finite number of values", f"{condition_name}: a range", hint
         )
-    for value in values if switch.count is not None else ():
+        return
+    for value in values:
         if not switch.contains(value):
             expected = f"values that {condition_name} can take ({_described(switch)})"
             yield ProblemAtPath(path, expected, shown_value(value))
@@ -137,7 +137,7 @@ def _search(spec: SweepSpec) -> Iterator[ProblemAtPath]:
         expected = "at least one objective, such as {val_accuracy: maximize}"
         without = [kind.word() for kind in sampling.SAMPLERS if not kind.learns]
         hint = f"only {', '.join(without)} do without"
-        yield ProblemAtPath(("search", "objectives"), expected, "nothing", hint)
+        yield ProblemAtPath(("search", "objectives"), expected, "nothing", hint, "missing")
     if search.listed:
         if not isinstance(search.sampler, sampling.Listed):
             hint = "remove the sampler, or give the number of configs that it is to suggest"
@@ -155,7 +155,7 @@ def _search(spec: SweepSpec) -> Iterator[ProblemAtPath]:
         yield ProblemAtPath(_CONFIGS, expected, shown_value(search.configs), hint)
     elif spec.blocks is None and not has_number and not search.is_grid:
         hint = "or blocks: auto, at the top, for as many as it takes"
-        yield ProblemAtPath(_CONFIGS, "how many configs to try", "nothing", hint)
+        yield ProblemAtPath(_CONFIGS, "how many configs to try", "nothing", hint, "missing")
     if spec.blocks is not None and search.configs is not None:
         hint = "a list decides the blocks: remove blocks, or let a sampler suggest them"
         if has_number:
@@ -179,12 +179,11 @@ def _listed_configs(configs: Sequence[Config]) -> Iterator[ProblemAtPath]:
         expected = f"the parameters of search.configs[0] ({', '.join(names) or 'none'})"
         for name in config:
             if name not in names:
-                near = nearest(name, missing)
-                missing = [
-                    still_missing for still_missing in missing if repr(still_missing) not in near
-                ]
+                hint = nearest(name, missing)
+                meant = nearest_name(name, missing)
+                missing = [still_missing for still_missing in missing if still_missing != meant]
                 yield ProblemAtPath(
-                    (*_CONFIGS, index, name), expected, f"the parameter {name!r}", near
+                    (*_CONFIGS, index, name), expected, f"the parameter {name!r}", hint
                 )
         if missing:
             hint = "each config gives every parameter, its default included"

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -50,14 +50,22 @@ class SpecError(Refusal, ValueError):
         return type(self), (self.source, self.problems)
 
 
+ProblemKind: TypeAlias = Literal["value", "missing", "combination"]
+
+
 @dataclass(frozen=True, slots=True)
 class ProblemAtPath:
-    """A problem at a path; the document has its place."""
+    """A problem at a path; the document has its place.
+
+    `missing`: nothing is there; `combination`: the values there do not fit together. A problem of
+    either kind may be the consequence of another one.
+    """
 
     path: Path
     expected: str
     received: str
     hint: str = ""
+    kind: ProblemKind = "value"
 
 
 def key_text(path: Path) -> str:
@@ -87,8 +95,13 @@ def shown_value(value: Any) -> str:
 
 def nearest(name: object, valid: Iterable[str]) -> str:
     """Return a hint such as `did you mean 'units'?`; empty if no valid name is near."""
-    near = difflib.get_close_matches(str(name), list(valid), n=1)
-    return f"did you mean {near[0]!r}?" if near else ""
+    near = nearest_name(name, valid)
+    return f"did you mean {near!r}?" if near else ""
+
+
+def nearest_name(name: object, valid: Iterable[str]) -> str | None:
+    """Return the valid name that is nearest, if one is near."""
+    return next(iter(difflib.get_close_matches(str(name), list(valid), n=1)), None)
 
 
 def cut(text: str) -> str:
@@ -181,9 +194,8 @@ def _to_problem(error: ErrorDetails) -> ProblemAtPath:
     context: dict[str, Any] = error.get("ctx", {})
     path = (*_path(error["loc"]), *filter(None, [context.get("key")]))
     if error["type"] == "missing":
-        return ProblemAtPath(
-            path, context.get("expected", "a value (there is no default)"), "nothing"
-        )
+        expected = context.get("expected", "a value (there is no default)")
+        return ProblemAtPath(path, expected, "nothing", kind="missing")
     template = _EXPECTED.get(error["type"])
     # a message of pydantic, or of a workload's own validator
     text_of_message = re.sub(

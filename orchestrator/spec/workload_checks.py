@@ -28,9 +28,6 @@ from workloads.metrics import (
 )
 from workloads.own_code import PACKAGES, packages_of
 
-FITTING_TOGETHER = "settings that fit together"
-"""What is expected of settings that a workload refuses only together."""
-
 _NOT_SEARCHED = "a setting that no config has (the arms of a block share their config)"
 
 
@@ -129,10 +126,10 @@ def _metrics(
             yield ProblemAtPath(path, expected, repr(name), nearest(name, metrics))
         elif (setting := BY_NAME[name].needs_setting) is not None and setting not in given:
             expected = f"settings.{setting} as well, without which no trial reports it"
-            yield ProblemAtPath(path, expected, "nothing")
+            yield ProblemAtPath(path, expected, "nothing", kind="missing")
         elif name in COST_METRICS and not spec.prices:
             expected = "prices as well (prices: prices.yaml), without which nothing has a cost"
-            yield ProblemAtPath(path, expected, "nothing")
+            yield ProblemAtPath(path, expected, "nothing", kind="missing")
     valid = [
         metric.name for metric in METRICS if metric.is_objective or metric.name in DERIVED_METRICS
     ]
@@ -278,7 +275,11 @@ def _refused(workload: registry.Workload, settings: Mapping[str, Any]) -> list[P
         workload.resolve(settings)
     except ValidationError as error:
         return [
-            finding if finding.path else ProblemAtPath((), FITTING_TOGETHER, finding.expected)
+            finding
+            if finding.path
+            else ProblemAtPath(
+                (), "settings that fit together", finding.expected, kind="combination"
+            )
             for finding in from_pydantic(error)
         ]
     return []

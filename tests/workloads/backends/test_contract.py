@@ -65,8 +65,8 @@ def foreign_trainer_for(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tr
 def trainer_of_case(case: Case, trainer_for: TrainerOf, foreign_trainer_for: TrainerOf) -> Trainer:
     if case.needs is not None:
         expect_package(case.needs)
-    is_ours = case.backend.name in backends()
-    return (trainer_for if is_ours else foreign_trainer_for)(case.backend.name)
+    name = case.backend.name
+    return trainer_for(name) if name in backends() else foreign_trainer_for(name)
 
 
 @EACH
