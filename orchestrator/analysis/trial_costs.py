@@ -41,10 +41,10 @@ def trainer_starts(finished: Iterable[FinishedTrial]) -> Callable[[Arm], float]:
 class TrialCosts:
     """A cost of trials (`target`), drawn from what was measured.
 
-    That of a config that an arm has run is drawn from these trials. That of another one is what its
-    sizes predict, with an error of that prediction. If sizes predict nothing, or a config is not
-    known yet, it is drawn from all trials of the arm. `by_arm` has the measured ones, and
-    `model_error` is the median error of predictions on held-out configs, if any was used.
+    The cost of a config that an arm has run is drawn from these trials. The cost of another config
+    is what its sizes predict, with an error of that prediction. If sizes predict nothing, or a
+    config is not known yet, the cost is drawn from all trials of the arm. `by_arm` has the measured
+    costs. `model_error` is the median error of predictions on held-out configs, if any was used.
     """
 
     def __init__(

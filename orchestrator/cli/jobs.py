@@ -46,8 +46,8 @@ the head. The exit code is the sweep's exit code.
 
 _REPAIR_NOTES = """
 For a journal that a command refuses as damaged, after a fault of the disk for example. The old
-file is kept next to the new one. The next start of the sweep reads what the lines held back
-from MLflow.
+file is kept next to the new one. The next start of the sweep reads from MLflow what the removed
+lines had.
 """
 
 _MEANINGS = {

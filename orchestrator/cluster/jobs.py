@@ -61,7 +61,7 @@ _ADDRESSES = (TRACKING_URI_VARIABLE, MLFLOW_URI_VARIABLE)
 """The variables with the tracker's address; the first one that is set counts."""
 
 _NO_SUCH_HOST = (socket.EAI_NONAME, socket.EAI_NODATA)
-"""Errors that last: the name of a host is wrong. Others may be those of a network that is down."""
+"""Errors that last: the name of a host is wrong. Others may come from a network that is down."""
 
 _LOCAL = (None, "localhost", "127.0.0.1", "::1", "0.0.0.0")
 

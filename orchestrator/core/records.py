@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeAlias
 
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import ReportCriteria
@@ -10,6 +10,9 @@ from orchestrator.core.start_command import UNKNOWN_START, StartCommand
 from orchestrator.core.trial import DatasetRecord, FinishedTrial, ImpossibleArm
 
 Direction = Literal["minimize", "maximize"]
+
+EndState: TypeAlias = Literal["complete", "stopped", "failed"]
+SweepStatus: TypeAlias = Literal["running", EndState]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -41,7 +44,7 @@ class SweepRecord:
     datasets: tuple[DatasetRecord, ...] = ()
     sampler: str = ""
     seed: int = 0
-    state: Literal["running", "complete", "stopped", "failed"] = "complete"
+    state: SweepStatus = "complete"
     criteria: ReportCriteria = field(default_factory=ReportCriteria)
     experiment_id: str = ""
     current: tuple[Arm, ...] = ()

@@ -18,6 +18,9 @@ _NEXT = re.compile(r",(?=\s*\d+\s*[x×]\s|[^,]*\.json\s*(?:,|$))")
 
 _MOST = 10_000
 
+NODE_GPUS = "node_gpus"
+"""The fact of a trial on a GPU that says how many GPUs its node had for trials."""
+
 
 def known_nodes(present: Iterable[Node], finished: Iterable[FinishedTrial]) -> list[Node]:
     """Return a node of each class that is present, or that trials were measured on."""
@@ -25,9 +28,17 @@ def known_nodes(present: Iterable[Node], finished: Iterable[FinishedTrial]) -> l
     for trial in finished:
         ref = trial.arm.hardware_class
         if ref not in nodes:
-            gpus = str(trial.outcome.environment.get("gpus", "")).split(", ")
-            nodes[ref] = Node.of_class(ref, max(1, gpus.count(ref.gpu or "")))
+            nodes[ref] = Node.of_class(ref, _gpus_of_node(trial))
     return list(nodes.values())
+
+
+def _gpus_of_node(trial: FinishedTrial) -> int:
+    """Return how many GPUs the node of a trial had for trials; 1 if that is not known."""
+    environment, name = trial.outcome.environment, trial.arm.hardware_class.gpu
+    gpus = environment.get(NODE_GPUS)
+    if not isinstance(gpus, int):  # 0.1.0 recorded the names of all of them alone, as one text
+        gpus = str(environment.get("gpus", "")).count(name) if name else 1
+    return max(1, gpus)
 
 
 def read_fleet(text: str, samples: Sequence[Node]) -> tuple[Node, ...]:

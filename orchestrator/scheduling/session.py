@@ -14,6 +14,8 @@ from orchestrator.core.arms import Arm
 from orchestrator.core.disturbance import CanaryBaseline, detect_disturbance
 from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import FinishedTrial, Outcome, Trial, share_environment
+from orchestrator.planning.fleets import NODE_GPUS
+from orchestrator.planning.lanes import Lane
 from orchestrator.planning.pricing import priced
 from orchestrator.scheduling.best_models import BestModels
 from orchestrator.scheduling.dispatcher import Dispatcher
@@ -77,7 +79,7 @@ class Session:
         of it, or nothing. The `model` that a trial kept is stored before its record.
         """
         ended = [
-            self._with_cost_and_disturbance(FinishedTrial(trial, outcome), outcomes)
+            self._with_facts_of_the_driver(FinishedTrial(trial, outcome), assignment.lane, outcomes)
             for trial, outcome in zip(assignment.trials, outcomes, strict=True)
         ]
         for finished in ended:
@@ -142,10 +144,10 @@ class Session:
         except OSError as error:
             self.watcher.warn(f"block {finished.block}, {finished.arm}: model not kept: {error}")
 
-    def _with_cost_and_disturbance(
-        self, finished: FinishedTrial, together: Sequence[Outcome]
+    def _with_facts_of_the_driver(
+        self, finished: FinishedTrial, lane: Lane, together: Sequence[Outcome]
     ) -> FinishedTrial:
-        """Return a trial's outcome with the facts that are known only here: cost, disturbance."""
+        """Return a trial with the facts that only the driver knows, such as its cost."""
         trial, outcome = finished.trial, finished.outcome
         state = self.journal.state
         lost_s = state.lost_s.get(trial.key, 0.0) if state is not None else 0.0
@@ -159,8 +161,9 @@ class Session:
         round_id = None
         if trial.arm.measure == "timing":  # no two rounds of an arm start at the same time
             round_id = f"{min(outcome.started_s for outcome in together):.3f}"
+        gpus = {NODE_GPUS: lane.node.gpus} if trial.arm.device == "gpu" else {}
         code = self.dispatcher.ledger.identity.code_facts
-        environment = share_environment({**outcome.environment, **code})
+        environment = share_environment({**outcome.environment, **gpus, **code})
         outcome = replace(
             outcome, disturbance=disturbance, round_id=round_id, environment=environment
         )

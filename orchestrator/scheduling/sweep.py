@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from orchestrator import __version__
 from orchestrator.analysis.statistics.bias import effect_of_other_work
@@ -24,7 +24,7 @@ from orchestrator.cluster.other_work import (
 )
 from orchestrator.cluster.temporary_folders import tune_folder
 from orchestrator.core.caller import as_typed
-from orchestrator.core.records import SweepRecord
+from orchestrator.core.records import EndState, SweepRecord
 from orchestrator.core.start_command import UNKNOWN_START, StartCommand
 from orchestrator.core.stop_signal import Stopped, StopSignal
 from orchestrator.core.trial import FinishedTrial, digest
@@ -465,7 +465,7 @@ def _finish(start: _Start, stopped: Stopped | None) -> RunResult:
     recorder, spec = start.recorder, start.spec
     start.options.phase("Recording the last trials in MLflow")
     recorder.drain(_STOPPED_DRAIN_S if stopped else _DRAIN_S, patient=not stopped)
-    state: Literal["stopped", "complete"] = "stopped" if stopped else "complete"
+    state: EndState = "stopped" if stopped else "complete"
     limit_s = _STOPPED_READ_S if stopped else None
     record = replace(recorder.read(start.state.finished, timeout_s=limit_s), state=state)
     record = record.with_trials(repriced(record.trials, record.criteria.prices))

@@ -41,7 +41,7 @@ def inconsistencies(spec: SweepSpec) -> list[ProblemAtPath]:
 def independent_findings(spec: SweepSpec, removed: Collection[Path]) -> list[ProblemAtPath]:
     """Return findings about names and values of a spec from which wrong values were removed.
 
-    None of them can be a consequence of what was removed. Paths are those of this spec.
+    None of them can be a consequence of what was removed. Paths are paths in this spec.
     """
 
     def lacks(*prefix: str) -> bool:
@@ -54,16 +54,16 @@ def independent_findings(spec: SweepSpec, removed: Collection[Path]) -> list[Pro
         *workload_checks.check_workload(spec, with_values=not any(_conditions(spec))),
     ]
     of_configs = lacks("settings") or lacks("search", "space") or lacks("search", "configs")
-    doubtful: list[Path] = []
+    may_be_consequences: list[Path] = []
     if of_configs or lacks("arms"):  # settings of arms replace those of configs
-        doubtful += [("arms", "hardware"), ("arms", "variants")]
+        may_be_consequences += [("arms", "hardware"), ("arms", "variants")]
     if lacks("search", "objectives"):
-        doubtful += [("margins",)]
+        may_be_consequences += [("margins",)]
     return [
         finding
         for finding in findings
         if finding.kind == "value"
-        and not any(finding.path[: len(path)] == path for path in doubtful)
+        and not any(finding.path[: len(path)] == path for path in may_be_consequences)
     ]
 
 

@@ -1,6 +1,6 @@
 """YAML to a checked SweepSpec; the errors of a file are reported together, with places.
 
-Errors of the notation come alone. Errors of single values come with those of other names and
+Errors of the notation come alone. Errors of single values come with errors of other names and
 values that do not depend on them; values that do not fit together are reported once each is valid
 by itself.
 """

@@ -21,6 +21,7 @@ from orchestrator.core.arms import Arm
 from orchestrator.core.errors import Refusal, first_problem, one_line
 from orchestrator.core.formats import Format, WrittenBy, this_rnnsweep, written_by
 from orchestrator.core.json_text import parse_json
+from orchestrator.core.records import EndState
 from orchestrator.core.stopping import StopDecision
 from orchestrator.core.trial import (
     Block,
@@ -144,7 +145,7 @@ class SessionEnded:
 
     record: Literal["session_ended"] = field(default="session_ended", kw_only=True)
     at_s: float
-    state: Literal["complete", "stopped", "failed"]
+    state: EndState
 
 
 Opening: TypeAlias = SweepOpened | SessionStarted | BlockSuggested
@@ -215,7 +216,8 @@ class JournalState:
     def outcomes(self, *, retry_failed: bool) -> Iterator[FinishedTrial]:
         """Yield the outcomes that decide which arms are stopped, in the order of ending.
 
-        Those of trials timed again are among them: failures before and after are not in a row.
+        Outcomes of trials that are timed again are among them: failures before and after are not
+        in a row.
         """
         for finished in self.all_outcomes:
             is_latest = self.finished[finished.key] is finished

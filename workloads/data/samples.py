@@ -142,9 +142,13 @@ def read_npz(path: str | Path, content: str = "arrays") -> dict[str, NDArray[Any
                 return {name: archive[name] for name in archive.files}
         raise DataError(f"{place}; received one array of shape {archive.shape}")
     except (
-        *(OSError, ValueError, EOFError, TypeError),
+        OSError,
+        ValueError,
+        EOFError,
+        TypeError,
         RuntimeError,  # encrypted, or compressed by an unknown method
-        *(zipfile.BadZipFile, zlib.error),
+        zipfile.BadZipFile,
+        zlib.error,
     ) as error:
         # NumPy takes any unknown file for a pickle, and its message explains how to trust it.
         is_other = "pickled (object) data" in str(error)

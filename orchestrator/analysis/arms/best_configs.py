@@ -66,8 +66,8 @@ def _rounded(cost: float) -> float:
 class Front:
     """The non-dominated points out of `tried`; `left_out` counts the configs without a point.
 
-    The arms `apart` have no points, because they do another amount of work, and neither have those
-    of `different_mathematics`.
+    The arms `apart` have no points, because they do another amount of work, and neither have the
+    arms of `different_mathematics`.
     """
 
     objectives: Mapping[str, Direction]
@@ -214,7 +214,7 @@ def choose_by_result(
         key = point.block, point.arm.variant
         cost = sign * point.values[result]
         best_of_config[key] = min(cost, best_of_config.get(key, math.inf))
-    rivals = [
+    not_told_apart = [
         sign * cost
         for key, cost in best_of_config.items()
         if key != (best.block, best.arm.variant)
@@ -232,8 +232,8 @@ def choose_by_result(
         arms=len({point.arm for point in every}),
         arms_as_good=len(as_good),
         samples=margin.samples,
-        within_noise=len(rivals),
-        lowest_within_noise=min(rivals, default=None),
+        within_noise=len(not_told_apart),
+        lowest_within_noise=min(not_told_apart, default=None),
     )
 
 

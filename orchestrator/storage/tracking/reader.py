@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast, get_args
 
 from orchestrator.core.arms import Arm
-from orchestrator.core.records import SweepRecord
+from orchestrator.core.records import SweepRecord, SweepStatus
 from orchestrator.core.trial import DatasetRecord, FinishedTrial, count_expected
 from orchestrator.planning.pricing import repriced
 from orchestrator.spec.space import size_of_space
 from orchestrator.storage.tracking import errors, records, trial_table
-from orchestrator.storage.tracking.records import Manifest, SweepStatus
+from orchestrator.storage.tracking.records import Manifest
 from orchestrator.storage.tracking.tracker import StoredRun, Tracker, read_run_text
 from orchestrator.storage.tracking.trackers import open_tracker
 from orchestrator.storage.tracking.trial_content import all_settings

@@ -25,7 +25,7 @@ from types import MappingProxyType
 from typing import Any, Self, cast
 
 from orchestrator.core.errors import Refusal
-from orchestrator.core.records import SweepRecord
+from orchestrator.core.records import EndState, SweepRecord
 from orchestrator.core.trial import FinishedTrial
 from orchestrator.core.version import import_path
 from orchestrator.storage.private_files import open_private
@@ -33,7 +33,6 @@ from orchestrator.storage.tracking.errors import LeaseHeld, NotRecorded, Trackin
 from orchestrator.storage.tracking.records import (
     RENEWAL_S,
     Answer,
-    EndState,
     Manifest,
     SweepOpening,
     record_of,

@@ -4,7 +4,7 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
@@ -20,9 +20,6 @@ from orchestrator.storage.lock import Owner
 from orchestrator.storage.tracking.errors import Damaged, WrongVersion
 
 _T = TypeVar("_T")
-
-EndState: TypeAlias = Literal["complete", "stopped", "failed"]
-SweepStatus: TypeAlias = Literal["running", "complete", "stopped", "failed"]
 
 LEASE_S = 60.0
 RENEWAL_S = 15.0

@@ -12,10 +12,10 @@ from types import MappingProxyType
 from typing import Any
 
 from orchestrator.core.errors import Refusal
-from orchestrator.core.records import SweepRecord
+from orchestrator.core.records import EndState, SweepRecord
 from orchestrator.core.trial import FinishedTrial, SweepIdentity, canonical, digest
 from orchestrator.storage.tracking import errors, reader, records, trial_table
-from orchestrator.storage.tracking.records import Answer, EndState
+from orchestrator.storage.tracking.records import Answer
 from orchestrator.storage.tracking.tracker import (
     RunStatus,
     StoredRun,

@@ -1,10 +1,10 @@
 """`rnnsweep bench`, with real trainers of a workload that draws its times."""
 
+import itertools
 import json
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import replace
-from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 
 from orchestrator.analysis.summary import summarise
 from orchestrator.diagnostics import bench as benches
-from orchestrator.diagnostics.bench import Bench
+from orchestrator.execution.interleaved_round import InterleavedRound
 from orchestrator.execution.job import JobProgress
 from orchestrator.report.document import Kind
 from orchestrator.spec import load_spec
@@ -20,6 +20,7 @@ from tests.building.arms import PORTABLE, XLA
 from tests.building.records import build_paired_record, build_record
 from tests.building.trials import build_fingerprint, build_trial
 from tests.orchestrator.cli.typed_commands import Run, read_events
+from workloads.protocol import SliceDone
 
 ARMS = ("none/base", "none/slow")
 SLICING = "tests.workloads.examples.slicing"
@@ -27,18 +28,22 @@ OTHERS = {"other_processes": 80.0}
 DRAWN = ("--set", "spread=0.02", "--set", "slower={none/slow: 1.5}")
 
 
-def bench(run: Run, *options: str, function: str = "steady") -> tuple[int, str, dict[str, Any]]:
-    """Its exit code, stdout, and what it exported."""
+def bench(
+    run: Run, *options: str, function: str = "steady", cut: int = 0
+) -> tuple[int, str, dict[str, Any]]:
+    """Return its exit code, stdout, and what it exported; so many rounds at the end were `cut`."""
     written = ("--export-json", "bench.json", "--json-progress")
     command = ("bench", *ARMS, "--workload", f"{SLICING}:{function}", *DRAWN, *options, *written)
     code, out, err = run(*command)
+    assert Path("bench.json").exists(), err
     exported = json.loads(Path("bench.json").read_text())
     events = read_events(err)
     first = next(event for event in events if event["event"] in ("estimate", "round"))
     assert first["event"] == "estimate" and first["seconds_left"] is None
     assert first["models"] == len(ARMS) * first["rounds"]
     rounds = [event for event in events if event["event"] == "round"]
-    assert [event["round"] for event in rounds] == [*range(1, exported["sweep"]["blocks"] + 1)]
+    begun = exported["sweep"]["blocks"] + cut
+    assert [event["round"] for event in rounds] == [*range(1, begun + 1)]
     assert rounds[0]["seconds_left"] is None
     assert all(event["seconds_left"] > 0 for event in rounds[1:])
     assert events[-1]["exit_code"] == code
@@ -50,7 +55,7 @@ def test_rounds_give_a_verdict_that_can_be_exported(
     run: Run, monkeypatch: pytest.MonkeyPatch, disturbed: int, verdict: str
 ) -> None:
     causes: list[dict[str, float]] = [*[OTHERS] * disturbed, *[{}] * (6 - disturbed)]
-    trials = cycle(cause for cause in causes for _ in ARMS)
+    trials = itertools.cycle(cause for cause in causes for _ in ARMS)
     monkeypatch.setattr(benches, "detect_disturbance", lambda *_: next(trials))
     code, out, exported = bench(run, "--save-spec", "spec.yaml")
     assert code == 0
@@ -79,16 +84,25 @@ def test_an_arm_that_fails_is_named_and_the_others_are_timed(run: Run) -> None:
 
 
 def test_whole_rounds_are_kept_on_ctrl_c(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    ran = Bench.run
+    begun = itertools.count(1)
 
-    def interrupted(self: Bench, rounds: int, progress: Callable[[str], object]) -> None:
-        ran(self, 2, progress)
-        raise KeyboardInterrupt
+    class Round(InterleavedRound):
+        """A round without trainers. Ctrl-C comes in the third one, between its two trials."""
 
-    monkeypatch.setattr(Bench, "run", interrupted)
-    code, _, exported = bench(run)
+        def run(self) -> Generator[JobProgress, None, None]:
+            number, (base, slow) = next(begun), self.trial_runs
+            for trial_run, seconds in ((base, 0.002), (slow, 0.003)):
+                trial_run.slices.append(SliceDone(1, seconds))
+                trial_run.end()
+                if number == 3:
+                    raise KeyboardInterrupt
+            yield JobProgress(1)
+
+    monkeypatch.setattr(benches, "InterleavedRound", Round)
+    code, _, exported = bench(run, cut=1)
     speedup = exported["arms"][1]["speedup"]
     assert (code, exported["sweep"]["blocks"], speedup["high"]) == (3, 2, None)
+    assert speedup["value"] == pytest.approx(1 / 1.5)
 
 
 def test_the_answer_ends_with_the_lines_that_put_the_fastest_one_to_use() -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TypeAlias
 
 import pytest
-import yaml
 
 from orchestrator import hardware
 from orchestrator.hardware import Node, NodeProfile, classify, no_gpu_class_reason
@@ -19,8 +18,22 @@ from tests.nvml import simulated
 
 Probe: TypeAlias = Callable[[simulated.SimulatedNvml], NodeProfile]
 
-ROWS = yaml.safe_load(Path(__file__).with_name("facts.yaml").read_text())
-H200 = simulated.SimulatedGpu(**ROWS["simulated_h200"])
+H200 = simulated.SimulatedGpu(
+    name="NVIDIA H200",
+    uuid="GPU-aaaa",
+    memory_mib=143_771,
+    memory_used_mib=100.0,
+    memory_reserved_mib=10.0,
+    energy_j=5.0,
+    clock_reasons=float(0x4 + 0x40 + 0x1000),
+    processes=[(11, 5.0), (0, 6.0), (0, 7.0)],  # two of other containers
+    power_limit_w=700,
+    max_sm_clock_mhz=1_980,
+    max_memory_clock_mhz=3_201,
+    compute_capability=(9, 0),
+    pcie_generation=5,
+    mig=False,
+)
 T4 = simulated.SimulatedGpu(uuid="GPU-bbbb")
 
 

@@ -25,10 +25,10 @@ from orchestrator.scheduling.forecast_text import describe_forecast
 from orchestrator.scheduling.remaining import remaining_work
 from orchestrator.spec import SweepSpec
 from orchestrator.storage import journal
-from tests.building.hardware import build_node
+from tests.building.hardware import build_gpu_use, build_node
 from tests.building.scheduling import build_dispatcher, build_plan
 from tests.building.specs import build_spec
-from tests.building.trials import IDENTITY, build_outcome
+from tests.building.trials import IDENTITY, build_full_trial, build_outcome
 
 CONFIGS: list[Config] = [{"units": 8 + 4 * (7 * n % 30), "layers": 1 + n % 3} for n in range(30)]
 PRICES = [{"hardware": "cpu", "usd_per_hour": 3.6, "source": "a list", "date": "2026-11-01"}]
@@ -290,6 +290,14 @@ def test_a_node_is_known_again_from_its_trials() -> None:
         same = Node.of_class(hardware.main_class, max(1, hardware.gpus))
         facts = [(n.main_class, n.main_class.name, n.cpu_class, n.gpus) for n in (hardware, same)]
         assert facts[0] == facts[1]
+
+
+@pytest.mark.parametrize("name", ["NVIDIA T4", "Acme 1, 80 GB"])
+def test_gpus_that_0_1_0_recorded_are_counted_by_their_name(name: str) -> None:
+    arm = Arm("torch/fused", build_gpu_use(name))
+    trial = build_full_trial(arm=arm, environment={"gpus": f"{name}, {name}"})
+    (known,) = known_nodes([], [trial])
+    assert (known.main_class, known.gpus) == (arm.hardware_class, 2)
 
 
 def test_a_fleet_that_cannot_be_simulated_is_refused_with_what_to_do() -> None:

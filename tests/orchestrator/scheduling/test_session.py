@@ -12,9 +12,11 @@ from orchestrator.core.arms import Arm, Usage, Variant
 from orchestrator.core.records import Direction
 from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import Outcome
+from orchestrator.planning.fleets import known_nodes
 from orchestrator.scheduling.best_models import BestModels
 from orchestrator.storage.journal import Record, read_running
 from tests.building.arms import PORTABLE, XLA
+from tests.building.hardware import build_node
 from tests.building.scheduling import build_outcome_of
 from tests.building.sessions import SampleSession
 from tests.building.specs import USER_WORKLOAD, build_spec_text
@@ -140,6 +142,14 @@ def test_an_objective_that_the_arms_it_reads_lack_is_warned_of_once(
         sample.session.finish(assignment, replace(COMPLETE, metrics=metrics))
     assert len(sample.warnings) == warned
     assert all("expected los" in text and "received val_acc" in text for text in sample.warnings)
+
+
+def test_a_node_is_known_again_with_its_gpus_by_a_trial(tmp_path: Path) -> None:
+    node = replace(build_node("a", cpus=4, gpus=4, gpu="Acme 1, 80 GB"), gpu_limit=2)
+    sample = SampleSession(tmp_path, build_spec_text(TRIED, hardware=["gpu"]), (node,))
+    sample.session.finish(sample.assign(), COMPLETE)
+    (known,) = known_nodes([], sample.recorded)
+    assert (known.main_class, known.gpus) == (node.main_class, 2)
 
 
 def test_a_round_is_one_record_and_is_paid_for_once(tmp_path: Path) -> None:

@@ -169,8 +169,12 @@ def test_the_digest_is_that_of_all_bytes_types_shapes_and_places() -> None:
     changed = X.copy()
     changed[19, 1] += 1
     others = [
-        *(digest(changed, Y), digest(X.astype(np.float32), Y), digest(X.reshape(20, 1, 2), Y)),
-        *(digest(X, Y, WEIGHTS), digest({"x": X}, Y), digest((X, Y), (X[:2], Y[:2]))),
+        digest(changed, Y),
+        digest(X.astype(np.float32), Y),
+        digest(X.reshape(20, 1, 2), Y),
+        digest(X, Y, WEIGHTS),
+        digest({"x": X}, Y),
+        digest((X, Y), (X[:2], Y[:2])),
     ]
     assert len({first, *others}) == 1 + len(others)
 

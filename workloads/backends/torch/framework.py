@@ -139,7 +139,7 @@ class TorchFramework(framework.Framework):
         return self.judge_proof(evidence.prove_passes(passes, batch, parts, timed_work))
 
     def judge_proof(self, proof: Proof) -> Proof:
-        """Return a proof of one step as that of the trial, in which cuDNN may have failed."""
+        """Return the proof of a trial, in which cuDNN may have failed, from the proof of a step."""
         return self.cudnn_errors.judge(proof)
 
     def reset_peak_memory(self) -> None:
