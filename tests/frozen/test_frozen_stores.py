@@ -145,7 +145,8 @@ def raised(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Format], Forma
     """Raise the number of every format of a store, with a migration from the former one."""
 
     def raise_number(form: Format) -> Format:
-        return replace(form, number=form.number + 1, migrations={form.number: _marked})
+        migrations = {**form.migrations, form.number: _marked}
+        return replace(form, number=form.number + 1, migrations=migrations)
 
     for form in FORMS:
         monkeypatch.setattr(form, "format", raise_number(form.format))

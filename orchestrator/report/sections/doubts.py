@@ -241,7 +241,8 @@ def _unobserved(summary: ReportSummary) -> Iterator[Bullet]:
     yield Bullet(
         Kind.PROVISIONAL,
         f"What other work took during {short} of {counted(len(complete), 'trial')} is unknown, "
-        "mostly because the trial was too short to observe it (0.5 s). "
+        "because a trial was too short to observe it (0.5 s), or said of no part of it that it "
+        "trains. "
         f"{unknown} of {counted(len(decided), 'verdict')} on times {is_or_are(unknown)} right "
         "for a quiet machine only. Let trials train for longer, more epochs or more data, to see "
         "that it is quiet. Accuracies are not affected.",
