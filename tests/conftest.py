@@ -91,26 +91,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _not_drawn(items: Sequence[pytest.Item], seed: str) -> set[pytest.Item]:
     """Return the full tests that a drawn run leaves out.
 
-    Of the cases of one test a sixth is drawn, at least one. Whole sweeps take longest: of those of
-    a file that have no cases, a third is drawn, at least one.
+    Of the cases of one test a sixth is drawn, and then half of all that remain in a folder of
+    `tests`, each time at least one.
     """
+    full = [item for item in items if item.get_closest_marker("full")]
     cases = defaultdict[str, list[pytest.Item]](list)
-    sweeps = defaultdict[str, list[pytest.Item]](list)
-    for item in items:
-        name, _, case = item.nodeid.partition("[")
-        if not item.get_closest_marker("full"):
-            continue
-        if case:
-            cases[name].append(item)
-        elif SWEEPS.intersection(item.path.parts):
-            sweeps[str(item.path)].append(item)
-    kept = [(name, group, math.ceil(len(group) / 6)) for name, group in cases.items()]
-    kept += [(name, group, math.ceil(len(group) / 3)) for name, group in sweeps.items()]
-    return {
-        item
-        for name, group, number in kept
-        for item in random.Random(seed + name).sample(group, len(group) - number)
+    for item in full:
+        cases[item.nodeid.partition("[")[0]].append(item)
+    folders = defaultdict[str, list[pytest.Item]](list)
+    for name, of_test in cases.items():
+        folders[Path(name).parts[1]] += _draw(of_test, 6, seed + name)
+    drawn = {
+        item for name, in_folder in folders.items() for item in _draw(in_folder, 2, seed + name)
     }
+    return {*full} - drawn
+
+
+def _draw(items: Sequence[pytest.Item], one_of: int, seed: str) -> list[pytest.Item]:
+    return random.Random(seed).sample(items, math.ceil(len(items) / one_of))
 
 
 @pytest.fixture(autouse=True)
