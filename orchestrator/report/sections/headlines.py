@@ -260,12 +260,9 @@ def _ranked(summary: ReportSummary, hardware: str, ranking: Ranking) -> Headline
     name = arm_names(summary)
     lead = _lead(summary, ranking)
     open_arms = [behind for behind in ranking.behind if behind.standing != "worse"]
-    # A comparison of a pair counts its own quiet rounds, of which a ranking of more arms has fewer.
-    slower = [
-        behind.arm
-        for behind in open_arms
-        if behind.bias and _is_slower(summary, behind.arm, ranking.leader)
-    ]
+    # The comparison of a pair decides, as in the table: it counts its own quiet rounds, of which a
+    # ranking of more arms has fewer, and is corrected for fewer other comparisons.
+    slower = [behind.arm for behind in open_arms if _is_slower(summary, behind.arm, ranking.leader)]
     contenders = [behind for behind in open_arms if behind.arm not in slower]
     if ranking.reason or any(contender.standing != "same" for contender in contenders):
         kind = Kind.INCONCLUSIVE

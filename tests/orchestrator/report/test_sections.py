@@ -282,6 +282,27 @@ def test_an_error_message_is_shown_as_it_was_raised() -> None:
     assert f"failed (error): {message}." in failed.text
 
 
+def test_a_headline_does_not_doubt_what_the_table_decides() -> None:
+    """A ranking corrects for more comparisons than the table has."""
+    unroll, xla = (1, -1, 2, -2, 1, -1), (-2, 1, -1, 1, 2, -1)
+    trials = [
+        build_trial(block, arm, step_ms=step_ms)
+        for block in range(6)
+        for arm, step_ms in (
+            (PORTABLE, 10.0),
+            (UNROLL, 10 / 1.3 * (1 + 0.13 * unroll[block])),
+            (XLA, 10 / 1.2 * (1 + 0.13 * xla[block])),
+        )
+    ]
+    summary = summarise(build_record(trials, (PORTABLE, UNROLL, XLA)))
+    (ranking, *_) = summary.rankings
+    standings = {behind.arm: behind.standing for behind in ranking.behind}
+    assert (ranking.leader, standings[PORTABLE]) == (UNROLL, "inconclusive")
+    assert summary.comparisons[0].verdict == "faster"
+    (sentence, *_) = headlines(summary)[0].sentences
+    assert sentence.endswith("but tensorflow/portable+xla may be as fast.")
+
+
 def test_a_result_that_is_the_only_objective_has_the_first_headline() -> None:
     trials = [
         build_trial(block, arm, step_ms=10.0, f1=f1 + 0.001 * (block % 3))
