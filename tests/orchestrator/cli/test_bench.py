@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from orchestrator.analysis.summary import summarise
+from orchestrator.core.trial import Outcome
 from orchestrator.diagnostics import bench as benches
 from orchestrator.execution.interleaved_round import InterleavedRound
-from orchestrator.execution.job import JobProgress
+from orchestrator.execution.job import JobProgress, TrialRun
 from orchestrator.report.document import Kind
 from orchestrator.spec import load_spec
 from tests.building.arms import PORTABLE, XLA
@@ -24,7 +25,6 @@ from workloads.protocol import SliceDone
 
 ARMS = ("none/base", "none/slow")
 SLICING = "tests.workloads.examples.slicing"
-OTHERS = {"other_processes": 80.0}
 DRAWN = ("--set", "spread=0.02", "--set", "slower={none/slow: 1.5}")
 
 
@@ -54,9 +54,13 @@ def bench(
 def test_rounds_give_a_verdict_that_can_be_exported(
     run: Run, monkeypatch: pytest.MonkeyPatch, disturbed: int, verdict: str
 ) -> None:
-    causes: list[dict[str, float]] = [*[OTHERS] * disturbed, *[{}] * (6 - disturbed)]
-    trials = itertools.cycle(cause for cause in causes for _ in ARMS)
-    monkeypatch.setattr(benches, "detect_disturbance", lambda *_: next(trials))
+    as_run = TrialRun.outcome
+
+    def observed(trial_run: TrialRun) -> Outcome:
+        others_pct = 80.0 if trial_run.job.request.seed < disturbed else 0.0
+        return replace(as_run(trial_run), metrics={"others_cpu_pct": others_pct})
+
+    monkeypatch.setattr(TrialRun, "outcome", observed)
     code, out, exported = bench(run, "--save-spec", "spec.yaml")
     assert code == 0
     is_decided = verdict == "slower"
