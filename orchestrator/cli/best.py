@@ -24,12 +24,20 @@ def _limit_option(
     """Return an option that takes limits of metrics: `METRIC=NUMBER`."""
 
     def limits(_: Any, option: click.Parameter, texts: tuple[str, ...]) -> dict[str, float]:
-        try:
-            pairs = (text.split("=") for text in texts)
-            return {metric: float(bound) for metric, bound in pairs}
-        except ValueError:
-            example = f"expected METRIC=NUMBER, such as val_accuracy=0.85; received {texts[-1]}"
-            raise click.BadParameter(example, param=option) from None
+        bounds = dict[str, float]()
+        for text in texts:
+            metric, _, bound = text.partition("=")
+            if metric in bounds:
+                raise click.BadParameter(
+                    f"expected one limit for {metric}; received two: {' and '.join(texts)}",
+                    param=option,
+                )
+            try:
+                bounds[metric] = float(bound)
+            except ValueError:
+                example = f"expected METRIC=NUMBER, such as val_accuracy=0.85; received {text}"
+                raise click.BadParameter(example, param=option) from None
+        return bounds
 
     return click.option(
         name, parameter, metavar="METRIC=NUMBER", multiple=True, callback=limits, help=help

@@ -61,6 +61,7 @@ from tests.orchestrator.storage.tracking.recording import writer
         ("report none --set prices=3", "--set prices=3: prices: expected a list"),
         ("best none --min val_accuracy", "'--min': expected METRIC=NUMBER"),
         ("best none --min val_accuracy=high", "'--min': expected METRIC=NUMBER"),
+        ("best none --min loss=1 --min loss=2", "expected one limit for loss"),
         ("report none --section speeed", "'speeed' is not one of 'fastest', 'speed',"),
         ("bench tensorflow/portable --export-json none/b.json", "no folder none"),
         ("bench tensorflow/portable --save-spec none/s.yaml", "no folder none"),
