@@ -170,6 +170,7 @@ def leftovers(trial: Context) -> dict[str, float]:
         "models": float(sum(issubclass(kind, WitnessedModel) for kind in types)),
         "graphs": float(sum(kind.__name__ == "FuncGraph" for kind in types)),
         "frameworks": float(sum(sys.modules.get(name) is not None for name in others)),
+        "frozen": float(gc.get_freeze_count()),
     }
 
 

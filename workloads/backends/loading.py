@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import importlib
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ def load_framework(backend: str) -> Framework:
     light_half = find_backend(backend)
     module_name, _, class_name = light_half.framework.partition(":")
     framework: Framework = getattr(importlib.import_module(module_name), class_name)(light_half)
+    gc.freeze()  # each collection, several a trial, would walk the framework's 400,000 objects
     return framework
 
 
