@@ -43,8 +43,8 @@ class CopiedProject:
 
 
 def copy_project(folder: Path) -> CopiedProject:
-    """Copy the packages to a folder."""
+    """Copy the packages to a folder, with their compiled modules: to compile takes seconds."""
     for package in _PACKAGES:
-        ignored = shutil.ignore_patterns("__pycache__")
+        ignored = shutil.ignore_patterns("*.pyc.*")  # another process is writing it
         shutil.copytree(ROOT / package, folder / package, ignore=ignored)
     return CopiedProject(folder)

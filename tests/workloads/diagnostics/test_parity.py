@@ -93,6 +93,7 @@ def test_weights_move_between_the_fused_and_the_portable_layers(room: Room, cell
     ],
 )
 def test_weights_move_between_backends(room: Room, saver: str, loader: str) -> None:
+    room.trainer_for(loader)  # skips the test before anything is saved
     room.save("there", saver, cell="gru")
     saved = load_checkpoint(room.files("there")[0])
     assert {name for name in saved.arrays if name.startswith("recurrent")} == {

@@ -27,8 +27,6 @@ from tests.workloads.measuring.stand_in_device import (
 from tests.workloads.shared_trainer import expect_package
 from workloads.data.samples import Samples
 from workloads.measuring.canary import run_device_canary, warm_clocks
-from workloads.measuring.passes_timing import PassesTiming
-from workloads.measuring.slices_of_calls import time_slices
 from workloads.protocol import Finish, PhaseEnded, Slice, SliceDone
 
 LAUNCH_S = 1e-7
@@ -156,9 +154,9 @@ def test_slices_of_calls(machine: AsynchronousMachine, work: Any) -> None:
 
     trial.slicing.next_command = leave_work_and_wait
     machine.spend(OTHER_S)
-    time_slices(
+    module("slices_of_calls").time_slices(
         trial,
-        machine,  # type: ignore[arg-type]
+        machine,
         lambda steps: [machine.spend(STEP_S) for _ in range(steps)],
         batch_size=4,
         flops_per_sample=1.0,
@@ -172,9 +170,8 @@ def test_passes(machine: AsynchronousMachine) -> None:
         forward=lambda _: machine.spend(STEP_S / 4),
         forward_backward=lambda _: machine.spend(STEP_S),
     )
-    framework: Any = machine
     trial = context()[0]
-    timing = PassesTiming(trial, PLAN, framework, passes, None, 1.0)
+    timing = module("passes_timing").PassesTiming(trial, PLAN, machine, passes, None, 1.0)
     timing.run_each_once()
     metrics = timing.time_whole()
     assert metrics["forward_ms"] == approximately(1_000 * STEP_S / 4)
@@ -187,10 +184,11 @@ def test_the_first_passes_of_a_trial_in_slices(machine: AsynchronousMachine, wor
     passes: Any = SimpleNamespace(
         forward=lambda _: machine.spend(STEP_S), forward_backward=lambda _: machine.spend(STEP_S)
     )
-    trial, framework, began_s = context(Finish())[0], machine, machine.now_s
+    trial, began_s = context(Finish())[0], machine.now_s
     assert trial.slicing is not None
     trial.slicing.timed_work = work
-    PassesTiming(trial, PLAN, framework, passes, None, 1.0).run_each_once()  # type: ignore[arg-type]
+    timing = module("passes_timing").PassesTiming(trial, PLAN, machine, passes, None, 1.0)
+    timing.run_each_once()
     assert machine.now_s - began_s == approximately(STEP_S), "they count as compilation"
 
 

@@ -23,18 +23,17 @@ PER_BACKEND = "tests.workloads.models.backend_models:build with random data"
 OWN = {"epochs": 1, "batch_size": 8, "timed_steps": 2}
 
 
-@pytest.fixture
-def fingerprint_of(
-    trainer_for: Callable[[str], Trainer],
-) -> Callable[[str, str, dict[str, Any]], Fingerprint]:
-    def ask(workload: str, implementation: str, settings: dict[str, Any]) -> Fingerprint:
-        events = trainer_for(implementation).ask(
-            workload, implementation, settings=settings, seed=3, fingerprint=True
-        )
-        assert result(events)["check_s"] > 0
-        return single_event(events, Fingerprint)
+def fingerprint_by(
+    trainer: Trainer, implementation: str, workload: str, settings: dict[str, Any]
+) -> Fingerprint:
+    events = trainer.ask(workload, implementation, settings=settings, seed=3, fingerprint=True)
+    assert result(events)["check_s"] > 0
+    return single_event(events, Fingerprint)
 
-    return ask
+
+@pytest.fixture(scope="module")
+def of_keras_loop(trainer: Trainer) -> Fingerprint:
+    return fingerprint_by(trainer, "tensorflow/portable", FORECAST, STACK)
 
 
 @pytest.mark.parametrize(
@@ -50,37 +49,34 @@ def fingerprint_of(
     ],
 )
 def test_every_implementation_computes_the_same(
-    fingerprint_of: Callable[..., Fingerprint], implementation: str
+    request: pytest.FixtureRequest, trainer_for: Callable[[str], Trainer], implementation: str
 ) -> None:
-    expected = fingerprint_of(FORECAST, "tensorflow/portable", STACK)
+    received = fingerprint_by(trainer_for(implementation), implementation, FORECAST, STACK)
+    expected: Fingerprint = request.getfixturevalue("of_keras_loop")  # seconds, unless skipped
     assert len(expected.gradient_norms) == len(expected.gradient_projections) == 8
-    difference = fingerprint_difference(fingerprint_of(FORECAST, implementation, STACK), expected)
+    difference = fingerprint_difference(received, expected)
     assert difference.outputs_share < 1e-5
     assert difference.gradients is not None
     assert difference.gradients < 1e-4
 
 
 def test_a_model_that_depends_on_the_backend_is_noticed(
-    fingerprint_of: Callable[..., Fingerprint],
+    torch_trainer: Trainer, trainer: Trainer
 ) -> None:
-    expected = fingerprint_of(PER_BACKEND, "tensorflow/auto", OWN)
-    difference = fingerprint_difference(fingerprint_of(PER_BACKEND, "torch/auto", OWN), expected)
-    assert difference.outputs_share > 1e-2
+    by_torch = fingerprint_by(torch_trainer, "torch/auto", PER_BACKEND, OWN)
+    by_tensorflow = fingerprint_by(trainer, "tensorflow/auto", PER_BACKEND, OWN)
+    assert fingerprint_difference(by_torch, by_tensorflow).outputs_share > 1e-2
 
 
-def test_a_trial_that_is_not_asked_has_none(trainer: Trainer) -> None:
-    events = trainer.ask(FORECAST, "tensorflow/portable", settings=STACK, seed=3)
-    assert "check_s" not in result(events)
-    assert not [event for event in events if isinstance(event, Fingerprint)]
-
-
-def test_the_check_leaves_what_training_computes(trainer: Trainer) -> None:
-    losses = [
-        result(
-            trainer.ask(
-                FORECAST, "tensorflow/portable", settings=STACK, seed=3, fingerprint=fingerprint
-            )
-        )["loss"]
-        for fingerprint in (False, True)
-    ]
+def test_only_a_trial_that_is_asked_has_one_and_both_train_alike(trainer: Trainer) -> None:
+    losses, counts = list[float](), list[int]()
+    for asked in (False, True):
+        events = trainer.ask(
+            FORECAST, "tensorflow/portable", settings=STACK, seed=3, fingerprint=asked
+        )
+        metrics = result(events)
+        losses.append(metrics["loss"])
+        counts.append(sum(isinstance(event, Fingerprint) for event in events))
+        assert ("check_s" in metrics) == asked
     assert losses[0] == losses[1]
+    assert counts == [0, 1]

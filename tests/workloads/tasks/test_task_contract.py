@@ -35,17 +35,16 @@ class Case:
         return self.task.check_settings(self.settings)
 
 
-FOREIGN_CASE = Case(FOREIGN, {"units": 4, "cell": "gru", "layers": 2, "samples": 70})
+FOREIGN_CASE = Case(FOREIGN, {"units": 4, "cell": "gru", "samples": 70})
 CASES = {
     "foreign": FOREIGN_CASE,
     **{workload: Case(workload, settings) for workload, settings in SMALL.items()},
 }
-IN_EVERY_RUN = ("foreign", "image_rows")
 
 each_task = pytest.mark.parametrize(
     "case",
     [
-        pytest.param(case, id=name, marks=() if name in IN_EVERY_RUN else pytest.mark.full)
+        pytest.param(case, id=name, marks=() if name == "foreign" else pytest.mark.full)
         for name, case in CASES.items()
     ],
 )
@@ -106,7 +105,7 @@ def test_arms_start_from_equal_weights_that_the_seed_decides(trainer: Trainer, c
 
     start = digest("tensorflow/portable", seed=3)
     assert digest("tensorflow/portable+unroll", seed=3) == start
-    assert digest("tensorflow/portable", seed=4) != start
+    assert digest("tensorflow/portable", seed=2**64) != start
 
 
 @pytest.mark.parametrize(

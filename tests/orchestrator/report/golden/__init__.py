@@ -4,8 +4,9 @@
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 
 from orchestrator.analysis.summary import ReportSummary, summarise
@@ -14,7 +15,7 @@ from orchestrator.core.criteria import PublishedRow, ReportCriteria
 from orchestrator.core.formats import this_rnnsweep
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import DatasetRecord, FinishedTrial, Kernel
-from orchestrator.report.compare.changes import compare_sides, failing
+from orchestrator.report.compare.changes import Changes, compare_sides, failing
 from orchestrator.report.compare.document import changes_document, changes_json
 from orchestrator.report.compare.sides import Side
 from orchestrator.report.formats.text import to_text
@@ -31,33 +32,44 @@ SLICED = tuple(Arm(name, build_timing_use(CPU)) for name in ("torch/fused", "ten
 DIGITS = DatasetRecord("digits", "0123456789abcdef", "scikit-learn", 1437, 360)
 
 
-def reports() -> Iterator[tuple[str, str]]:
-    every = everything()
-    shorts = {
-        "everything": every,
-        "busy": summarise(busy()),
-        "few-blocks": summarise(few_blocks()),
-        "variants": summarise(variants()),
-        "threads": summarise(threads()),
-        "f1": summarise(own_objective()),
-        "many-arms": summarise(build_large_record(8, 10)),
-        "failed": summarise(failed()),
+def reports() -> dict[str, Callable[[], str]]:
+    """Return the function that makes the text of each file; to call all of them takes seconds."""
+    shorts: dict[str, Callable[[], ReportSummary]] = {
+        "everything": everything,
+        "busy": lambda: summarise(busy()),
+        "few-blocks": lambda: summarise(few_blocks()),
+        "variants": lambda: summarise(variants()),
+        "threads": lambda: summarise(threads()),
+        "f1": lambda: summarise(own_objective()),
+        "many-arms": lambda: summarise(build_large_record(8, 10)),
+        "failed": lambda: summarise(failed()),
     }
-    yield from ((f"short-{name}.txt", render(short, "text")) for name, short in shorts.items())
-    yield "everything.txt", render(every, "text", full=True)
-    yield "everything-short.md", to_short_markdown(every, 2000, "report.html")
-    yield "crossing.txt", render(summarise(crossing()), "text", full=True)
-    yield "crossing.json", _of_no_version(render(summarise(crossing()), "json"))
-    yield "timed.txt", render(summarise(timed()), "text", full=True)
-    yield "stopped.txt", render(summarise(stopped()), "text", parts=("fastest", "trust"))
+    return {
+        **{f"short-{name}.txt": partial(_short_text, make) for name, make in shorts.items()},
+        "everything.txt": lambda: render(everything(), "text", full=True),
+        "everything-short.md": lambda: to_short_markdown(everything(), 2000, "report.html"),
+        "crossing.txt": lambda: render(summarise(crossing()), "text", full=True),
+        "crossing.json": lambda: _of_no_version(render(summarise(crossing()), "json")),
+        "timed.txt": lambda: render(summarise(timed()), "text", full=True),
+        "stopped.txt": lambda: render(summarise(stopped()), "text", parts=("fastest", "trust")),
+        "changes.txt": lambda: to_text(changes_document(_changes())),
+        "changes.json": _changes_json,
+    }
+
+
+def _short_text(make: Callable[[], ReportSummary]) -> str:
+    return render(make(), "text")
+
+
+def _changes() -> Changes:
     before, after = crossing(), replace(crossing(slower=1.2), run_id="after", state="running")
-    changes = compare_sides(Side("quickstart#1", before), Side("quickstart#2", after))
-    yield "changes.txt", to_text(changes_document(changes))
-    yield (
-        "changes.json",
-        _of_no_version(json.dumps(changes_json(changes, failing(changes, ["slower"])), indent=1))
-        + "\n",
-    )
+    return compare_sides(Side("quickstart#1", before), Side("quickstart#2", after))
+
+
+def _changes_json() -> str:
+    changes = _changes()
+    document = changes_json(changes, failing(changes, ["slower"]))
+    return _of_no_version(json.dumps(document, indent=1)) + "\n"
 
 
 def _of_no_version(text: str) -> str:
@@ -66,6 +78,7 @@ def _of_no_version(text: str) -> str:
     return text.replace(f'"{writer.version}"', '""').replace(f'"{writer.commit}"', '""')
 
 
+@cache
 def everything() -> ReportSummary:
     """Return a sweep on two hardware classes, with failures, disturbances and all metrics."""
     record = build_large_record(blocks=14, kernels=3, epochs=3)

@@ -2,5 +2,5 @@
 
 from tests.orchestrator.report.golden import FOLDER, reports
 
-for name, content in reports():
-    (FOLDER / name).write_text(content, encoding="utf-8")
+for name, make in reports().items():
+    (FOLDER / name).write_text(make(), encoding="utf-8")
