@@ -412,23 +412,6 @@ class SweepIdentity:
         )
         return [f"{kind}: {name}" for kind, name in zip(kinds, names, strict=True)]
 
-    def differences(self, other: SweepIdentity) -> list[str]:
-        """Return a line for each other input that differs: `settings.epochs: 5 -> 6`."""
-        before, after = _flat(self._comparable()), _flat(other._comparable())
-        missing = "(absent)"
-        return [
-            f"{key}: {before.get(key, missing)} -> {after.get(key, missing)}"
-            for key in sorted({*before, *after})
-            if before.get(key, missing) != after.get(key, missing)
-        ]
-
-    def _comparable(self) -> dict[str, Any]:
-        names = ("workload", "settings", "search", "seed", "data_digest", "timed_work")
-        compared = json.loads(canonical({name: getattr(self, name) for name in names}))
-        if self.sampler == "grid":  # each point is a block, as each listed config is
-            compared["search"]["space"] = sorted(self.search["space"])
-        return compared
-
 
 def _jsonable(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -479,13 +462,3 @@ def make_trial(identity: SweepIdentity, block: Block, arm: Arm, repeat: int) -> 
 
 
 outcome_adapter: TypeAdapter[Outcome] = TypeAdapter(Outcome)
-
-
-def _flat(value: Any, prefix: str = "") -> dict[str, str]:
-    if isinstance(value, dict) and value:
-        return {
-            place: text
-            for key, item in value.items()
-            for place, text in _flat(item, f"{prefix}.{key}" if prefix else key).items()
-        }
-    return {prefix: json.dumps(value)}

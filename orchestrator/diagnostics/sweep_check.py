@@ -8,6 +8,7 @@ from orchestrator.core.formats import Format
 from orchestrator.core.text import counted
 from orchestrator.core.trial import FinishedTrial
 from orchestrator.report.document import Column, Document, Section, make_table
+from orchestrator.storage.input_changes import input_changes
 from orchestrator.storage.journal import JournalState
 from orchestrator.storage.tracking.reader import StoredSweep
 from orchestrator.storage.tracking.records import TRIAL, record_of
@@ -74,7 +75,7 @@ def check_sweep(state: JournalState, stored: StoredSweep) -> SweepCheck:
 def _of_sweep(state: JournalState, stored: StoredSweep) -> Iterator[Finding]:
     if state.sweep_id != stored.sweep_id:
         yield Finding("other_sweep", state.identity.label, f"{state.sweep_id} {stored.sweep_id}")
-    for change in state.identity.differences(stored.manifest.identity):
+    for change in input_changes(state.identity, stored.manifest.identity):
         yield Finding("other_identity", state.identity.label, change)
 
 

@@ -9,7 +9,7 @@ quickly.
 from orchestrator.sampling.kinds import BlockSeed, Extra, PrunerKind, SamplerKind
 from orchestrator.sampling.memory import OPEN_SEEN, SEEN
 from orchestrator.sampling.pruners import PRUNERS
-from orchestrator.sampling.samplers import SAMPLERS, Grid, Listed, Tpe
+from orchestrator.sampling.samplers import SAMPLERS, Listed, Tpe, configs_from
 from orchestrator.sampling.user_classes import (
     CLASS_PATTERN,
     UserClassError,
@@ -26,7 +26,6 @@ __all__ = [
     "SEEN",
     "BlockSeed",
     "Extra",
-    "Grid",
     "Listed",
     "PrunerKind",
     "SamplerKind",
@@ -34,5 +33,6 @@ __all__ = [
     "UserClassError",
     "UserPruner",
     "UserSampler",
+    "configs_from",
     "is_user_class",
 ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import pydantic
 
@@ -18,6 +18,10 @@ from orchestrator.sampling.memory import SEEN, FirstTrial, LatestTrials, SeenTri
 if TYPE_CHECKING:
     from optuna.pruners import BasePruner
     from optuna.samplers import BaseSampler
+
+
+ConfigsFrom: TypeAlias = Literal["sampler", "space", "list"]
+"""What decides the configs: the sampler, which suggests them; the whole space; the spec's list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +111,9 @@ class SamplerKind(_Kind, ABC):
 
     learns: ClassVar[bool]
     """Whether it learns from the results of blocks: then the search needs an objective."""
+
+    configs_from: ClassVar[ConfigsFrom] = "sampler"
+    """What decides the configs. If it is not the sampler, each config is a block, and no more."""
 
     attempts: ClassVar[int] = 64
     """How often it is asked again for a config that the sweep does not have yet."""

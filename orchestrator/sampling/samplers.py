@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from orchestrator.sampling.kinds import BlockSeed, Extra, SamplerKind
+from orchestrator.sampling.kinds import BlockSeed, ConfigsFrom, Extra, SamplerKind
 from orchestrator.sampling.memory import Generations, SeenTrials
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ class Grid(Random):
 
     name: Literal["grid"] = "grid"  # type: ignore[assignment]
     about: ClassVar[str] = "has all combinations"
+    configs_from: ClassVar[ConfigsFrom] = "space"
 
 
 class Qmc(SamplerKind):
@@ -111,7 +112,16 @@ class Listed(Random):
 
     name: Literal["list"] = "list"  # type: ignore[assignment]
     about: ClassVar[str] = "takes the configs that search.configs lists"
+    configs_from: ClassVar[ConfigsFrom] = "list"
 
 
 SAMPLERS: tuple[type[SamplerKind], ...] = (Tpe, Nsga2, Random, Grid, Qmc, Gp, Listed)
 """The built-in samplers, in the order of the documents."""
+
+
+def configs_from(sampler: str) -> ConfigsFrom:
+    """Return what decided the configs of a recorded sweep with the sampler of this name.
+
+    A user's class suggests them, and so does a sampler that this rnnsweep does not have.
+    """
+    return next((kind.configs_from for kind in SAMPLERS if kind.word() == sampler), "sampler")

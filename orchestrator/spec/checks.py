@@ -139,7 +139,7 @@ def _search(spec: SweepSpec) -> Iterator[ProblemAtPath]:
         hint = f"only {', '.join(without)} do without"
         yield ProblemAtPath(("search", "objectives"), expected, "nothing", hint, "missing")
     if search.listed:
-        if not isinstance(search.sampler, sampling.Listed):
+        if search.sampler.configs_from != "list":
             hint = "remove the sampler, or give the number of configs that it is to suggest"
             expected = "list, or no sampler, with a list of configs"
             yield ProblemAtPath(
@@ -149,7 +149,7 @@ def _search(spec: SweepSpec) -> Iterator[ProblemAtPath]:
             hint = "values that all configs share belong in settings"
             received = f"{{{', '.join(search.space)}}}"
             yield ProblemAtPath(_SPACE, "no space with a list of configs", received, hint)
-    elif isinstance(search.sampler, sampling.Listed):
+    elif search.sampler.configs_from == "list":
         hint = "list each config, such as - {units: 64}, or name a sampler that suggests them"
         expected = "a list of configs, for sampler list"
         yield ProblemAtPath(_CONFIGS, expected, shown_value(search.configs), hint)

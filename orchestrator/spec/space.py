@@ -337,13 +337,13 @@ class Search(fields.Strict):
     @classmethod
     def _sampler_of_a_list(cls, data: Any) -> Any:
         if isinstance(data, dict) and isinstance(data.get("configs"), list | tuple | dict):
-            return {"sampler": "list", **data}
+            return {"sampler": sampling.Listed.word(), **data}
         return data
 
     @property
     def is_grid(self) -> bool:
         """Whether the sweep runs every config of the space."""
-        return isinstance(self.sampler, sampling.Grid)
+        return self.sampler.configs_from == "space"
 
     @property
     def user_classes(self) -> tuple[str, ...]:

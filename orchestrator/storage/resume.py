@@ -26,6 +26,7 @@ from orchestrator.planning.plan import Plan
 from orchestrator.spec import SweepSpec
 from orchestrator.storage import journal
 from orchestrator.storage.home import SweepFolder
+from orchestrator.storage.input_changes import input_changes
 from orchestrator.storage.tracking import trackers
 from orchestrator.storage.tracking.records import Manifest
 from workloads import registry
@@ -257,8 +258,7 @@ def preview(
 
 
 def _expect_same(before: SweepIdentity, now: SweepIdentity, *, same_code: bool) -> None:
-    changes = before.differences(now)
-    if changes:
+    if changes := input_changes(before, now):
         raise _other_spec(now.name, changes)
     files = before.code_changes(now)
     if files and not same_code:

@@ -26,6 +26,7 @@ from orchestrator.report.wording import (
     run_text,
     shortened,
 )
+from orchestrator.sampling import configs_from
 from workloads.own_code import packages_of
 from workloads.registry import has_random_data, is_own_model
 
@@ -196,7 +197,7 @@ def _measure_when_quiet(summary: ReportSummary, quiet_configs: int) -> str:
     arms = sum(row.arm not in summary.former for row in summary.arms)
     more = max(1, MIN_BLOCKS - quiet_configs)
     configs = sweep.blocks + more
-    can_add = sweep.sampler not in ("grid", "list") and not _is_auto(summary)
+    can_add = configs_from(sweep.sampler) == "sampler" and not _is_auto(summary)
     if can_add and more < sweep.blocks and (sweep.space_size or configs) >= configs:
         trials = counted(more * arms * sweep.repeats, "trial")
         return (
@@ -333,9 +334,9 @@ def _more_configs(summary: ReportSummary, configs: int) -> str:
     start, size = summary.sweep.start, summary.sweep.space_size
     if _was_busy(summary):
         start = start.when_quiet()
-    if summary.sweep.sampler == "grid":
+    if (decided_by := configs_from(summary.sweep.sampler)) == "space":
         return f"Add values to search.space, of which the sweep runs every combination: {start}"
-    if summary.sweep.sampler == "list":
+    if decided_by == "list":
         return f"Add configs to the list search.configs: {start}"
     if size is not None and size <= max(summary.sweep.blocks, MIN_BLOCKS - 1):
         text = (

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,11 +11,13 @@ from orchestrator.core.trial import Block, FinishedTrial
 from orchestrator.hardware import classify
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.plan import Plan
+from orchestrator.sampling.samplers import Qmc
 from orchestrator.scheduling.dispatcher import Dispatcher
 from orchestrator.scheduling.ledger import Ledger
 from orchestrator.scheduling.suggester import Suggester
 from orchestrator.spec import SweepSpec
 from orchestrator.storage import resume
+from orchestrator.storage.input_changes import input_changes
 from tests.building.hardware import build_node
 from tests.building.scheduling import build_plan
 from tests.building.specs import USER_WORKLOAD, build_spec
@@ -25,9 +28,9 @@ Events = list[Block | FinishedTrial]
 
 
 def spec_of(numbers: Sequence[int], sampler: str = "list") -> SweepSpec:
-    if sampler == "grid":
+    if sampler != "list":
         return build_spec(
-            USER_WORKLOAD, sampler="grid", configs=None, space={"units": list(numbers)}
+            USER_WORKLOAD, sampler=sampler, configs=None, space={"units": list(numbers)}
         )
     configs = [{"units": number, "layers": 1} for number in numbers]
     return build_spec(USER_WORKLOAD, sampler=None, space=None, configs=configs)
@@ -72,7 +75,7 @@ def test_the_last_list_is_run_whole_and_once_whatever_lists_came_before(
     last = spec_of(lists[-1], sampler)
     identity = resume.identify(last, 1)
     first = resume.identify(spec_of(lists[0], sampler), 1)
-    assert not identity.differences(first), "its journal takes another list"
+    assert not input_changes(identity, first), "its journal takes another list"
     laid = plan_of(last).resumed_from(history)
     missing = laid.count_missing(event for event in history if isinstance(event, FinishedTrial))
     new = work(last, history)
@@ -90,5 +93,13 @@ def test_a_grid_of_other_parameters_is_another_sweep() -> None:
     other = build_spec(
         USER_WORKLOAD, sampler="grid", configs=None, space={"units": [1], "layers": [1, 2]}
     )
-    (line,) = resume.identify(spec_of([1], "grid"), 1).differences(resume.identify(other, 1))
+    (line,) = input_changes(resume.identify(spec_of([1], "grid"), 1), resume.identify(other, 1))
     assert line == 'search.space: ["units"] -> ["layers", "units"]'
+
+
+def test_a_sampler_of_another_name_may_run_the_whole_space(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Qmc, "configs_from", "space")
+    before, after = spec_of([1, 2], "qmc"), spec_of([2, 3], "qmc")
+    ran = [event for event in work(before, []) if isinstance(event, Block)]
+    assert sorted(block.config["units"] for block in ran) == [1, 2]
+    assert input_changes(resume.identify(before, 1), resume.identify(after, 1)) == []
