@@ -1,20 +1,11 @@
 """Exceptions for the protocol's kinds of failure; all others become the kind `error`."""
 
-import re
 from typing import ClassVar
 
-from workloads.own_code import without_colours
 from workloads.protocol import FailureKind
 
 LESS_MEMORY = "set a smaller batch_size, or fewer units, layers or steps of a sequence"
 """What to do where memory does not suffice."""
-
-_MEMORY_IS_FULL = re.compile(
-    "RESOURCE_EXHAUSTED|ALLOC_FAILED|out of memory|OOM when|can't allocate memory"
-    "|unable to allocate",
-    re.IGNORECASE,
-)
-"""In the errors of XLA, cuDNN, CUDA (and PyTorch), TensorFlow, PyTorch on a CPU, and NumPy."""
 
 
 class TrialError(Exception):
@@ -55,11 +46,3 @@ class BadRequest(TrialError, ValueError):
 
 class CompiledWhileTimed(TrialError):
     """A function that was traced or compiled inside a timed window, so that the times are void."""
-
-
-def memory_complaint(error: BaseException) -> str | None:
-    """Return the line in which an error says that memory does not suffice; None for another one."""
-    for line in without_colours(str(error)).splitlines():
-        if _MEMORY_IS_FULL.search(line):
-            return line.strip()[:200]
-    return "no memory left" if isinstance(error, MemoryError) else None

@@ -36,6 +36,9 @@ OPTIONS: Mapping[str, str] = {
 PRECISIONS: tuple[Precision, ...] = ("tf32", "bf16", "fp16")
 """The options that choose the number format of matrix products."""
 
+DTYPE_POLICIES: Mapping[Precision, str] = {"bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
+"""Keras' name for what computes in a precision; the others are its `float32`."""
+
 MIN_CAPABILITY: Mapping[Precision, float] = {"tf32": 8.0, "bf16": 8.0}
 """The first compute capability of NVIDIA's GPUs with the number format: Ampere's."""
 

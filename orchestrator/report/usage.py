@@ -1,15 +1,14 @@
 """The lines of Python that put an implementation to use in a program without rnnsweep."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from orchestrator.core.arms import Arm
 from orchestrator.core.trial import FinishedTrial
+from workloads.backends.backend import Backend, ModuleCode
 from workloads.backends.registry import backends, parse_known_implementation
-from workloads.implementations import AUTO, Implementation, ImplementationError
+from workloads.implementations import AUTO, DTYPE_POLICIES, Implementation, ImplementationError
 from workloads.protocol import MODEL_KIND, MODULE_KIND
-
-_POLICIES = {"bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
-_AUTOCAST_TYPES = {"bf16": "torch.bfloat16", "fp16": "torch.float16"}
 
 
 def usage_lines(arm: Arm, trials: Iterable[FinishedTrial]) -> tuple[str, ...]:
@@ -21,37 +20,48 @@ def usage_lines(arm: Arm, trials: Iterable[FinishedTrial]) -> tuple[str, ...]:
         implementation = parse_known_implementation(arm.implementation)
     except ImplementationError:
         return ()
-    kinds = {trial.outcome.environment.get(MODEL_KIND) for trial in trials}
-    lines = _module_lines if MODULE_KIND in kinds else _keras_lines
-    return (*lines(implementation), *_threads_lines(implementation, arm.usage.threads))
-
-
-def _threads_lines(implementation: Implementation, threads: int | None) -> Iterator[str]:
-    """Yield how the number of threads is set, if the arm has one of its own."""
-    code = backends()[implementation.backend].threads_code
-    if threads is not None and code:
-        yield f"{code.format(threads=threads)} # before the first operation"
-
-
-def _module_lines(implementation: Implementation) -> Iterator[str]:
     backend = backends()[implementation.backend]
+    if backend.module_code and _trained_a_module(trials):
+        lines = _module_lines(implementation, backend, backend.module_code)
+    else:
+        lines = _keras_lines(implementation, backend)
+    threads = _threads_code(backend, arm.usage.threads)
+    return (*lines, f"{threads} # before the first operation") if threads else (*lines,)
+
+
+def _trained_a_module(trials: Iterable[FinishedTrial]) -> bool:
+    return any(trial.outcome.environment.get(MODEL_KIND) == MODULE_KIND for trial in trials)
+
+
+def _threads_code(backend: Backend, threads: int | None) -> str:
+    """Return the line that sets the number of threads, if the arm has one of its own."""
+    if threads is None:
+        return ""
+    if backend.threads_variable:
+        return f'os.environ["{backend.threads_variable}"] = "{threads}"'
+    return backend.threads_code.format(threads=threads)
+
+
+def _module_lines(
+    implementation: Implementation, backend: Backend, code: ModuleCode
+) -> Iterator[str]:
     if implementation.kernel == AUTO and not implementation.options:
         yield "outputs = module(inputs) # the module as it is written"
     if "compile" in implementation.options:
-        yield "module = torch.compile(module)"
-    if dtype := _AUTOCAST_TYPES.get(implementation.precision):
-        yield f"with torch.autocast(device, {dtype}): # around each call, and around the loss"
+        yield f"module = {code.compiled}"
+    if context := code.low_precision.get(implementation.precision):
+        yield f"with {context.format(device='device')}: # around each call, and around the loss"
     if implementation.precision == "fp16":
-        yield "scaler = torch.amp.GradScaler(device) # scales the loss before backward, to train"
+        scaler = code.loss_scaler.format(device="device")
+        yield f"scaler = {scaler} # scales the loss before backward, to train"
     if implementation.precision == "tf32" and backend.tf32_code:
         yield backend.tf32_code
 
 
-def _keras_lines(implementation: Implementation) -> Iterator[str]:
+def _keras_lines(implementation: Implementation, backend: Backend) -> Iterator[str]:
     """Yield the lines of Keras code that make a model run as this implementation does."""
-    backend = backends()[implementation.backend]
     yield f'os.environ["KERAS_BACKEND"] = "{backend.keras_name}" # before Keras is imported'
-    if policy := _POLICIES.get(implementation.precision):
+    if policy := DTYPE_POLICIES.get(implementation.precision):
         yield f'keras.config.set_dtype_policy("{policy}") # before the model is built'
     if implementation.precision == "tf32" and backend.tf32_code:
         yield backend.tf32_code
@@ -60,7 +70,7 @@ def _keras_lines(implementation: Implementation) -> Iterator[str]:
         return
     if layer := _layer_options(implementation):
         yield f"keras.layers.LSTM(…, {_as_arguments(layer)}) # and GRU alike"
-    if compilation := _compile_options(implementation):
+    if compilation := _compile_options(implementation, backend):
         yield f"model.compile(…, {_as_arguments(compilation)})"
 
 
@@ -72,9 +82,8 @@ def _layer_options(implementation: Implementation) -> dict[str, bool]:
     return {"use_cudnn": implementation.kernel == "cudnn", **unrolled}
 
 
-def _compile_options(implementation: Implementation) -> dict[str, bool]:
+def _compile_options(implementation: Implementation, backend: Backend) -> dict[str, bool]:
     """Return the arguments of `model.compile` that choose how steps are compiled."""
-    backend = backends()[implementation.backend]
     if backend.always_eager:
         return {}
     if backend.is_eager(implementation):
@@ -98,75 +107,96 @@ def usage_program(arm: Arm, trials: Iterable[FinishedTrial]) -> str:
         implementation = parse_known_implementation(arm.implementation)
     except ImplementationError:
         return ""
-    kinds = {trial.outcome.environment.get(MODEL_KIND) for trial in trials}
-    threads = backends()[implementation.backend].threads_code if arm.usage.threads else ""
-    threads = threads.format(threads=arm.usage.threads)
-    if MODULE_KIND in kinds:
-        return _module_program(implementation, arm.device, threads)
-    return _keras_program(implementation, threads)
-
-
-def _keras_program(implementation: Implementation, threads: str) -> str:
     backend = backends()[implementation.backend]
-    environment = [f'os.environ["KERAS_BACKEND"] = "{backend.keras_name}"']
-    imports, statements = ["import keras"], list[str]()
-    if threads.startswith("os."):
-        environment.append(threads)
-    elif threads:
-        imports.append(backend.import_code)
-        statements.append(f"{threads}  # before the first operation")
-    if policy := _POLICIES.get(implementation.precision):
-        statements.append(f'keras.config.set_dtype_policy("{policy}")  # before the model is built')
-    if implementation.precision == "tf32" and backend.tf32_code:
-        imports.append(backend.import_code)
-        statements.append(backend.tf32_code)
-    functions = []
+    program = _Program()
+    program.set_threads(backend, arm.usage.threads)
+    if backend.module_code and _trained_a_module(trials):
+        device = backend.module_code.devices[arm.device]
+        _write_module_program(program, implementation, backend, backend.module_code, device)
+    else:
+        _write_keras_program(program, implementation, backend)
+    return program.text()
+
+
+@dataclass
+class _Program:
+    """The parts of a module of Python, in their order."""
+
+    environment: list[str] = field(default_factory=list)
+    """Statements that come before the imports."""
+
+    imports: set[str] = field(default_factory=set)
+    statements: list[str] = field(default_factory=list)
+    functions: list[str] = field(default_factory=list)
+
+    def set_threads(self, backend: Backend, threads: int | None) -> None:
+        code = _threads_code(backend, threads)
+        if code and backend.threads_variable:
+            self.environment.append(code)
+        elif code:
+            self.imports.add(backend.import_code)
+            self.statements.append(f"{code}  # before the first operation")
+
+    def allow_tf32(self, backend: Backend) -> None:
+        if backend.tf32_code:
+            self.imports.add(backend.import_code)
+            self.statements.append(backend.tf32_code)
+
+    def text(self) -> str:
+        lines = ["import os", "", *self.environment, ""] if self.environment else []
+        lines += sorted(self.imports)
+        lines += ["", *self.statements] if self.statements else []
+        lines += ["", "", *self.functions] if self.functions else []
+        return "\n".join((*lines, ""))
+
+
+def _write_keras_program(
+    program: _Program, implementation: Implementation, backend: Backend
+) -> None:
+    program.environment.insert(0, f'os.environ["KERAS_BACKEND"] = "{backend.keras_name}"')
+    program.imports.add("import keras")
+    if policy := DTYPE_POLICIES.get(implementation.precision):
+        setting = f'keras.config.set_dtype_policy("{policy}")'
+        program.statements.append(f"{setting}  # before the model is built")
+    if implementation.precision == "tf32":
+        program.allow_tf32(backend)
     if implementation.kernel == "fused":
-        convert = f'return rnnsweep.convert(model, "{implementation}")'
-        imports.append("import rnnsweep")
-        functions = ["def convert(model):  # after it is built", f"    {convert}"]
-    else:
-        statements += _options_of_layers_and_compilation(implementation)
-    head = ["import os", "", *environment, ""]
-    return _program(head, imports, statements, functions)
+        program.imports.add("import rnnsweep")
+        program.functions = [
+            "def convert(model):  # after it is built",
+            f'    return rnnsweep.convert(model, "{implementation}")',
+        ]
+        return
+    if layer := _layer_options(implementation):
+        program.statements += [
+            "# keras.layers.LSTM(…, **layer_options), and GRU alike:",
+            f"layer_options = dict({_as_arguments(layer)})",
+        ]
+    if compilation := _compile_options(implementation, backend):
+        program.statements += [
+            "# model.compile(…, **compile_options):",
+            f"compile_options = dict({_as_arguments(compilation)})",
+        ]
 
 
-def _options_of_layers_and_compilation(implementation: Implementation) -> Iterator[str]:
-    layer, compilation = _layer_options(implementation), _compile_options(implementation)
-    if layer:
-        yield "# keras.layers.LSTM(…, **layer_options), and GRU alike:"
-        yield f"layer_options = dict({_as_arguments(layer)})"
-    if compilation:
-        yield "# model.compile(…, **compile_options):"
-        yield f"compile_options = dict({_as_arguments(compilation)})"
-
-
-def _module_program(implementation: Implementation, device: str, threads: str) -> str:
-    backend = backends()[implementation.backend]
-    torch_device = "cuda" if device == "gpu" else "cpu"
-    statements = [threads] if threads else []
-    if implementation.precision == "tf32" and backend.tf32_code:
-        statements.append(backend.tf32_code)
+def _write_module_program(
+    program: _Program,
+    implementation: Implementation,
+    backend: Backend,
+    code: ModuleCode,
+    device: str,
+) -> None:
+    program.imports.add(backend.import_code)
+    if implementation.precision == "tf32":
+        program.allow_tf32(backend)
     if implementation.precision == "fp16":
-        scaler = f'scaler = torch.amp.GradScaler("{torch_device}")'
-        statements.append(f"{scaler}  # scales the loss before backward, to train")
-    functions = []
+        scaler = code.loss_scaler.format(device=device)
+        program.statements.append(f"scaler = {scaler}  # scales the loss before backward, to train")
     if "compile" in implementation.options:
-        functions += ["def prepare(module):", "    return torch.compile(module)", "", ""]
-    functions.append("def call(module, inputs):")
-    if dtype := _AUTOCAST_TYPES.get(implementation.precision):
-        functions.append(f'    with torch.autocast("{torch_device}", {dtype}):  # the loss, too')
-        functions.append("        return module(inputs)")
+        program.functions += ["def prepare(module):", f"    return {code.compiled}", "", ""]
+    program.functions.append("def call(module, inputs):")
+    if context := code.low_precision.get(implementation.precision):
+        program.functions.append(f"    with {context.format(device=device)}:  # the loss, too")
+        program.functions.append("        return module(inputs)")
     else:
-        functions.append("    return module(inputs)")
-    return _program([], [backend.import_code], statements, functions)
-
-
-def _program(
-    head: list[str], imports: list[str], statements: list[str], functions: list[str]
-) -> str:
-    """Join the parts of a module."""
-    lines = [*head, *sorted(set(imports))]
-    lines += ["", *statements] if statements else []
-    lines += ["", "", *functions] if functions else []
-    return "\n".join((*lines, ""))
+        program.functions.append("    return module(inputs)")

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
 
-from workloads.implementations import Implementation
+from workloads.implementations import Implementation, Precision
 from workloads.layer_traits import Cell, LayerTraits
 from workloads.protocol import Device, TimedWork
 
@@ -38,6 +38,26 @@ class FusedCall:
     cells: tuple[Cell, ...]
     on_cpu: bool = False
     """False if the call has a kernel for NVIDIA's GPUs only."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleCode:
+    """The Python that makes a PyTorch module of a user's own run as an implementation does.
+
+    Reports print it. The texts are expressions, in which `{device}` stands for the device.
+    """
+
+    devices: Mapping[Device, str]
+    """What stands in the place of `{device}`."""
+
+    compiled: str
+    """The `module` with the option `compile`."""
+
+    low_precision: Mapping[Precision, str]
+    """The context in which the module is called, for each precision that needs one."""
+
+    loss_scaler: str
+    """What scales the loss of a training in `fp16`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +129,8 @@ class Backend(ABC):
     always_eager: ClassVar[bool] = False
     """True if it never makes a graph, with `+eager` or without."""
 
-    runs_modules: ClassVar[bool] = False
-    """True if it runs PyTorch modules of a user's own."""
+    module_code: ClassVar[ModuleCode | None] = None
+    """The code for PyTorch modules of a user's own; None if the backend runs none."""
 
     always_compiled: ClassVar[bool] = False
     """True if XLA compiles every program, with `+xla` or without, unless it runs eagerly."""
@@ -132,13 +152,19 @@ class Backend(ABC):
     """The function that seeds the package's global generator, such as `random.set_seed`."""
 
     import_code: ClassVar[str] = ""
-    """The line of Python that imports what `tf32_code`, `threads_code` and modules use."""
+    """The line of Python that imports what the other lines use."""
 
     tf32_code: ClassVar[str] = ""
     """The line of Python that lets a GPU round the inputs of float32 products to TF32."""
 
     threads_code: ClassVar[str] = ""
     """The line of Python that sets the number of threads, with `{threads}` in its place."""
+
+    threads_variable: ClassVar[str] = ""
+    """The environment variable for the number of threads, on a backend without `threads_code`."""
+
+    memory_complaints: ClassVar[tuple[str, ...]] = ()
+    """What its errors say where memory is full, besides what CUDA, cuDNN, XLA and NumPy say."""
 
     gpu_advice: ClassVar[str] = "its build for CUDA is installed"
     """What to check if the framework sees no GPU, after "check that"."""
@@ -148,6 +174,11 @@ class Backend(ABC):
 
     memory_note: ClassVar[str] = ""
     """What makes cuDNN take more of a GPU's memory than on other backends, in parentheses."""
+
+    @property
+    def runs_modules(self) -> bool:
+        """True if it runs PyTorch modules of a user's own."""
+        return self.module_code is not None
 
     @property
     def how_to_install(self) -> str:

@@ -20,18 +20,16 @@ from workloads.backends.stack_call import StackCall
 from workloads.context import Fact
 from workloads.data.samples import Samples
 from workloads.failures import NotPossible
-from workloads.implementations import Implementation
+from workloads.implementations import DTYPE_POLICIES, Implementation
 from workloads.protocol import Device, TimedWork
 from workloads.resources import usable_cpus
 
 BYTES_PER_MIB = 2**20
 
-_POLICIES = {"bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
-
 
 def set_dtype_policy(implementation: Implementation) -> None:
     """Set the number format that new layers compute in; their variables are float32."""
-    keras.config.set_dtype_policy(_POLICIES.get(implementation.precision, "float32"))
+    keras.config.set_dtype_policy(DTYPE_POLICIES.get(implementation.precision, "float32"))
 
 
 def installed_cudnn() -> str | None:

@@ -14,18 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from workloads.backends.full_memory import memory_complaint
 from workloads.data.array_trees import arrays_of, is_single_array
 from workloads.data.class_weights import with_class_weights
 from workloads.data.samples import DataSet, Samples, batches_not_finite
 from workloads.entry import explain_other_package, load_own_functions
-from workloads.failures import (
-    LESS_MEMORY,
-    BadRequest,
-    DataError,
-    NonFinite,
-    TrialError,
-    memory_complaint,
-)
+from workloads.failures import LESS_MEMORY, BadRequest, DataError, NonFinite, TrialError
 from workloads.implementations import parse_implementation
 from workloads.model_facts import (
     ArmFact,

@@ -14,19 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workloads.backends.feeding import reorder, with_float_type
+from workloads.backends.full_memory import memory_complaint
 from workloads.backends.loading import load_framework
 from workloads.context import Context
 from workloads.data.array_trees import arrays_of
 from workloads.data.class_weights import with_class_weights
 from workloads.data.samples import DataSet, Samples
 from workloads.eligibility import module_ineligibility_reason
-from workloads.failures import (
-    LESS_MEMORY,
-    DataError,
-    NotPossible,
-    OutOfMemory,
-    memory_complaint,
-)
+from workloads.failures import LESS_MEMORY, DataError, NotPossible, OutOfMemory
 from workloads.modules.own_module import OwnModule
 from workloads.own_code import without_colours
 from workloads.protocol import MODEL_KIND, MODULE_KIND

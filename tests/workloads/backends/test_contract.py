@@ -1,5 +1,6 @@
 """What every backend has to satisfy: ours, and two of another package."""
 
+import ast
 import itertools
 import json
 import os
@@ -17,6 +18,7 @@ from tests.workloads.backends import foreign
 from tests.workloads.backends.foreign.packages import ROOT, install
 from tests.workloads.shared_trainer import Trainer, expect_package, result, single_event
 from workloads.backends.backend import Backend, Combination, invalid_reason
+from workloads.backends.full_memory import memory_complaint
 from workloads.backends.registry import backends
 from workloads.implementations import KERNELS, OPTIONS, Implementation
 from workloads.layer_traits import CELLS, LayerTraits
@@ -84,6 +86,23 @@ def test_the_light_half_has_what_everybody_reads(case: Case) -> None:
 
 
 @EACH
+def test_its_lines_for_programs_without_rnnsweep_are_python(case: Case) -> None:
+    backend = case.backend
+    assert not (backend.threads_code and backend.threads_variable)
+    lines = [backend.tf32_code, backend.threads_code.format(threads=2)]
+    if (code := backend.module_code) is not None:
+        lines += [
+            text.format(device=code.devices[device])
+            for device in get_args(Device)
+            for text in (code.compiled, code.loss_scaler, *code.low_precision.values())
+        ]
+    if any(lines):
+        assert ast.parse(backend.import_code).body
+    for line in lines:
+        ast.parse(line)
+
+
+@EACH
 def test_its_rules_give_reasons_that_end_a_sentence(case: Case) -> None:
     options = ((), *((option,) for option in (*OPTIONS, *case.backend.options)))
     layers = [
@@ -132,6 +151,14 @@ def test_it_trains_a_built_in_workload_and_proves_the_kernel(
     assert result(events)["step_ms"] > 0
     proof = single_event(events, KernelProof)
     assert (proof.asked, proof.ran) == ("portable", "portable")
+
+
+def test_errors_of_each_framework_say_that_memory_is_full() -> None:
+    own = [text for backend in backends().values() for text in backend.memory_complaints]
+    for text in [*own, "CUDA out of memory", "Unable to allocate 9 GiB"]:
+        assert memory_complaint(RuntimeError(f"in step 3:\n {text}: 9\nshape")) == f"{text}: 9"
+    assert memory_complaint(RuntimeError("a wrong shape")) is None
+    assert memory_complaint(MemoryError())
 
 
 def test_no_light_half_imports_a_framework(tmp_path: Any) -> None:

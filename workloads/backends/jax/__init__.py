@@ -22,7 +22,7 @@ class Jax(Backend):
     threads_wait_for_each_other = False
     import_code = "import jax"
     tf32_code = 'jax.config.update("jax_default_matmul_precision", None)'
-    threads_code = 'os.environ["PJRT_NPROC"] = "{threads}"'
+    threads_variable = "PJRT_NPROC"
     gpu_advice = "its CUDA packages are installed: pip install 'jax[cuda13]', or 'jax[cuda12]'"
     gpu_peculiarity = (
         "JAX copies the sequences' lengths to the host in each cuDNN call and gives that call four"

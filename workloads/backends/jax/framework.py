@@ -21,7 +21,6 @@ from workloads.hidden_packages import hide_package
 from workloads.implementations import Implementation
 from workloads.protocol import Device, TimedWork
 
-_POOL = "PJRT_NPROC"
 _COMPILED = "/jax/core/compile/backend_compile_duration"
 
 
@@ -36,7 +35,7 @@ class JaxFramework(framework.Framework):
         hide_package("tensorflow")
         # XLA sizes its pool when the first device is requested, by the smaller of the CPU affinity
         # and this variable, since it reads no cgroup quota.
-        os.environ[_POOL] = str(count)
+        os.environ[self.backend.threads_variable] = str(count)
         jax.monitoring.register_event_duration_secs_listener(self._record_compilation)
 
     def _record_compilation(self, event: str, seconds: float, **_: Any) -> None:
@@ -152,7 +151,7 @@ class JaxFramework(framework.Framework):
             "cuda_build": devices[0].client.platform_version.split()[-1] if on_gpu else None,
             "cudnn_build": framework.installed_cudnn() if on_gpu else None,
             "devices": ", ".join(device.device_kind for device in devices) if on_gpu else "CPU",
-            "intra_op_threads": int(os.environ[_POOL]),
+            "intra_op_threads": int(os.environ[self.backend.threads_variable]),
             "compilation_cache": jax.config.jax_compilation_cache_dir,
             "tf32": jax.config.jax_default_matmul_precision is None,
         }

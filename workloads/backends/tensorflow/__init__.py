@@ -23,6 +23,7 @@ class TensorFlow(Backend):
     import_code = "import tensorflow as tf"
     tf32_code = "tf.config.experimental.enable_tensor_float_32_execution(True)"
     threads_code = "tf.config.threading.set_intra_op_parallelism_threads({threads})"
+    memory_complaints = ("OOM when",)
     gpu_advice = "its CUDA packages are installed: pip install 'rnnsweep[gpu]'"
 
     def environment(self, device: Device) -> Mapping[str, str]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
-from workloads.backends.backend import Backend, Combination, FusedCall
+from workloads.backends.backend import Backend, Combination, FusedCall, ModuleCode
 from workloads.layer_traits import CELLS
 from workloads.protocol import Device
 
@@ -26,7 +26,16 @@ class PyTorch(Backend):
     import_code = "import torch"
     tf32_code = 'torch.set_float32_matmul_precision("high")'
     threads_code = "torch.set_num_threads({threads})"
-    runs_modules = True
+    module_code = ModuleCode(
+        devices={"cpu": '"cpu"', "gpu": '"cuda"'},
+        compiled="torch.compile(module)",
+        low_precision={
+            "bf16": "torch.autocast({device}, torch.bfloat16)",
+            "fp16": "torch.autocast({device}, torch.float16)",
+        },
+        loss_scaler="torch.amp.GradScaler({device})",
+    )
+    memory_complaints = ("can't allocate memory",)
     options: ClassVar[Mapping[str, str]] = {
         "compile": "torch.compile compiles a PyTorch module of the user's own",
     }
