@@ -1,13 +1,20 @@
 """The summary of a sweep: everything that a report shows, as plain data."""
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache, partial
 from itertools import chain
 from typing import Any
 
 from orchestrator.analysis.arms import arm_summary, best_configs
-from orchestrator.analysis.arms.mathematics import compare_mathematics
+from orchestrator.analysis.arms.arm_summary import JudgedSpeed
+from orchestrator.analysis.arms.choice import Choice, choose_by_result
+from orchestrator.analysis.arms.mathematics import Mathematics, compare_mathematics
+from orchestrator.analysis.arms.published_results import (
+    PublishedComparison,
+    compare_with_published,
+)
 from orchestrator.analysis.comparisons.effects import Crossover, ParamEffect, crossovers, effects
 from orchestrator.analysis.comparisons.factors import FactorAnswer, factor_answers
 from orchestrator.analysis.comparisons.ranking import BreakEven, Ranking, break_evens, rankings
@@ -15,7 +22,14 @@ from orchestrator.analysis.comparisons.result_ranking import ResultRanking, rank
 from orchestrator.analysis.comparisons.speed import Comparison, compare_arms
 from orchestrator.analysis.comparisons.targets import Target, reach
 from orchestrator.analysis.measures import Measure, by_arm, expenses_of, measures_of
-from orchestrator.analysis.pairing.complete_rounds import BlockGap, ParamRange, Round, match, ranges
+from orchestrator.analysis.pairing.complete_rounds import (
+    BlockGap,
+    CompleteRounds,
+    ParamRange,
+    Round,
+    match,
+    ranges,
+)
 from orchestrator.analysis.pairing.margins import judged_margin
 from orchestrator.analysis.pairing.pairs import (
     Baseline,
@@ -23,7 +37,7 @@ from orchestrator.analysis.pairing.pairs import (
     pick_baseline,
     time_metric,
 )
-from orchestrator.analysis.statistics.estimates import Estimate, confidence_for
+from orchestrator.analysis.statistics.estimates import confidence_for
 from orchestrator.analysis.statistics.regression import Design
 from orchestrator.core.arms import Arm
 from orchestrator.core.names import different_models
@@ -65,9 +79,10 @@ class SweepHead:
 class ReportSummary:
     """Everything that a report shows; `trials` are the raw rows behind every number.
 
-    `models` are the names of the variants, if their settings differ. `complete_rounds` are blocks
-    and repeats that are complete on every arm, except on the `former` arms, which belong to earlier
-    starts and which the last one did not run.
+    The fields have the order of the report's JSON file, so a new one is the last; `summarise` says
+    what it is computed from. `models` are the names of the variants, if their settings differ.
+    `complete_rounds` are blocks and repeats that are complete on every arm, except on the `former`
+    arms, which belong to earlier starts and which the last one did not run.
     """
 
     sweep: SweepHead
@@ -91,14 +106,14 @@ class ReportSummary:
     break_evens: tuple[BreakEven, ...]
     learning: tuple[arm_summary.LearningCurve, ...]
     phases: tuple[arm_summary.PhaseSplit, ...]
-    published: tuple[best_configs.PublishedComparison, ...]
+    published: tuple[PublishedComparison, ...]
     validity: arm_summary.Validity
     rankings: tuple[Ranking, ...]
     targets: tuple[Target, ...]
     complete_rounds: tuple[Round, ...]
     former: tuple[Arm, ...]
     models: tuple[str, ...]
-    choice: best_configs.Choice | None
+    choice: Choice | None
     factors: tuple[FactorAnswer, ...]
     result_rankings: tuple[ResultRanking, ...]
 
@@ -112,7 +127,8 @@ class ReportSummary:
         """The blocks whose trials a page has: of many evenly spread ones, and those on fronts."""
         blocks = sorted({trial.block for trial in self.trials})
         marked = {point.block for front in self.fronts for point in front.front.points}
-        return frozenset(blocks[:: -(-len(self.trials) // MOST_DRAWN) or 1]) | marked
+        every = max(1, math.ceil(len(self.trials) / MOST_DRAWN))
+        return frozenset(blocks[::every]) | marked
 
     @property
     def matched_runs(self) -> frozenset[str]:
@@ -128,6 +144,49 @@ class ReportSummary:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Basis:
+    """What all parts of a summary are computed from.
+
+    `ended` are the trials of each arm that ended, by block. `matched` are the rounds that are
+    complete on every arm, and `timed` those with times on every arm: pruned trials have these, too.
+    `mathematics` has what arms compute compared with what their reference computes; `different`
+    are the arms that compute something else, so their times are not compared.
+    """
+
+    record: SweepRecord
+    baseline: Baseline | None
+    ended: Mapping[Arm, Sequence[FinishedTrial]]
+    matched: CompleteRounds
+    timed: CompleteRounds
+    mathematics: Mapping[Arm, Mathematics]
+    different: tuple[Arm, ...]
+
+    @property
+    def baseline_arms(self) -> tuple[Arm, ...]:
+        """The arms that others are compared with."""
+        return tuple(dict.fromkeys(self.baseline.of.values())) if self.baseline else ()
+
+    @property
+    def work(self) -> str:
+        """The amount of work of the baseline; arms with another one are kept apart."""
+        return self.baseline_arms[0].work if self.baseline_arms else ""
+
+    @property
+    def confidence(self) -> float:
+        """The level of the intervals."""
+        return confidence_for(self.record.criteria.auto_blocks)
+
+    def trials_of_equal_work(self) -> list[FinishedTrial]:
+        """Return the trials of the arms with the baseline's work that compute the same."""
+        return [
+            trial
+            for arm, trials in self.ended.items()
+            if arm.work == self.work and arm not in self.different
+            for trial in trials
+        ]
+
+
 def summarise(
     record: SweepRecord, baseline: str | None = None, targets: Sequence[float] = ()
 ) -> ReportSummary:
@@ -138,93 +197,125 @@ def summarise(
     reach in addition to the spec's own. Raise `BaselineError` if `baseline` is no arm of the sweep
     that can run.
     """
-    over = baseline_of_spec(record) if baseline is None else pick_baseline(record, baseline)
-    work = next(iter(over.of.values())).work if over else ""
-    matched, timed = match(record), match(record, lambda trial: trial.has_times)
-    ended_by_arm = by_arm(record)
-    trials = sorted(chain(*ended_by_arm.values()), key=lambda trial: (trial.block, trial.repeat))
+    basis = _basis(record, baseline)
+    ended, matched, different = basis.ended, basis.matched, basis.different
+    timed = basis.timed.without(different)
+    metric, margin = time_metric(basis.timed), record.criteria.margins.speed
+    trials = sorted(chain(*ended.values()), key=lambda trial: (trial.block, trial.repeat))
     configs = {trial.block: trial.config for trial in reversed(trials)}
-    used = {
-        arm: matched.comparable_trials(arm) or [t for t in ended if t.status == "complete"]
-        for arm, ended in ended_by_arm.items()
-    }
-    mathematics = compare_mathematics(ended_by_arm, over)
-    different = [arm for arm, compared in mathematics.items() if compared.is_different]
-    comparisons = compare_arms(record, timed, over, different=different) if over else ()
-    speedups: dict[Arm, tuple[Estimate | None, str]] = {
-        **dict.fromkeys(over.of.values() if over else (), (None, "baseline")),
-        **{comparison.arm: (comparison.speedup, comparison.label) for comparison in comparisons},
-    }
-    metric, margin = time_metric(timed), record.criteria.margins.speed
-    confidence = confidence_for(record.criteria.auto_blocks)
     design_of = cache(lambda blocks: Design([configs[block] for block in blocks]))
+    comparisons = _comparisons(basis)
+    used = {arm: arm_summary.used_trials(matched, arm, of_arm) for arm, of_arm in ended.items()}
     measures = measures_of(record)
-    expenses = expenses_of(measures, [trial for counted in used.values() for trial in counted])
-    every = (*measures, *expenses)
-    arms = tuple(
-        arm_summary.summarise_arm(
-            record,
-            matched,
-            arm,
-            ended_by_arm[arm],
-            every,
-            speedups.get(arm, (None, "")),
-            mathematics.get(arm),
-        )
-        for arm in ended_by_arm
-    )
-    alike = [
-        trial
-        for arm in ended_by_arm
-        if arm.work == work and arm not in different
-        for trial in ended_by_arm[arm]
-    ]
-    fronts = best_configs.trade_offs(record, alike)
+    expenses = expenses_of(measures, list(chain(*used.values())))
+    arms = _summarise_arms(basis, (*measures, *expenses), comparisons)
+    competing = basis.trials_of_equal_work()
+    fronts = best_configs.trade_offs(record, competing)
     return ReportSummary(
         sweep=_head(record),
-        baseline=over,
-        time_metric=metric,
+        trials=tuple(trials),
+        # The blocks and rounds that are compared
         complete_blocks=matched.blocks,
+        complete_rounds=tuple(sorted(matched.rounds)),
         gaps=matched.gaps,
         set_aside=matched.set_aside,
+        former=matched.former,
         configs=ranges([configs[block] for block in matched.blocks or sorted(configs)]),
-        comparisons=comparisons,
-        measures=measures,
+        validity=arm_summary.validity_of(record, matched),
+        # Each arm by itself
         arms=arms,
-        front=best_configs.pareto_front(record, work, different),
+        measures=measures,
+        expenses=expenses,
         left_out=tuple(
-            row
-            for arm in ended_by_arm
-            for row in arm_summary.excluded_trials(arm, ended_by_arm[arm])
+            excluded
+            for arm, of_arm in ended.items()
+            for excluded in arm_summary.excluded_trials(arm, of_arm)
         ),
         impossible=record.impossible,
-        trials=tuple(trials),
-        expenses=expenses,
-        fronts=fronts,
-        crossovers=crossovers(comparisons, design_of, margin),
-        effects=effects(record, matched, design_of, confidence),
-        break_evens=break_evens(matched.without(different), over, confidence),
+        models=tuple(different_models(ended)),
         learning=arm_summary.learning(used, {arm.arm: arm.matched for arm in arms}),
-        phases=arm_summary.phases(ended_by_arm),
-        published=best_configs.published(record, ended_by_arm),
-        validity=arm_summary.validity_of(record, matched),
-        rankings=rankings(timed.without(different), metric, margin, 1 - confidence),
-        targets=reach(record, targets),
-        complete_rounds=tuple(sorted(matched.rounds)),
-        former=matched.former,
-        models=tuple(different_models(ended_by_arm)),
-        choice=best_configs.choose_by_result(
-            fronts, alike, partial(judged_margin, record, matched)
-        ),
-        factors=factor_answers(
-            record, timed.without(different), matched, metric, error=1 - confidence
-        ),
+        phases=arm_summary.phases(ended),
+        published=compare_with_published(record, ended),
+        # Arms compared by their times
+        baseline=basis.baseline,
+        time_metric=metric,
+        comparisons=comparisons,
+        rankings=rankings(timed, metric, margin, 1 - basis.confidence),
+        crossovers=crossovers(comparisons, design_of, margin),
+        break_evens=break_evens(matched.without(different), basis.baseline, basis.confidence),
+        # Arms compared by their results, or by both
         result_rankings=rank_results(record, matched),
+        targets=reach(record, targets),
+        factors=factor_answers(record, timed, matched, metric, error=1 - basis.confidence),
+        effects=effects(record, matched, design_of, basis.confidence),
+        # Configs to choose
+        front=best_configs.pareto_front(record, basis.work, different),
+        fronts=fronts,
+        choice=choose_by_result(fronts, competing, partial(judged_margin, record, matched)),
+    )
+
+
+def _basis(record: SweepRecord, baseline: str | None) -> _Basis:
+    ended = by_arm(record)
+    picked = baseline_of_spec(record) if baseline is None else pick_baseline(record, baseline)
+    mathematics = compare_mathematics(ended, picked)
+    return _Basis(
+        record=record,
+        baseline=picked,
+        ended=ended,
+        matched=match(record),
+        timed=match(record, lambda trial: trial.has_times),
+        mathematics=mathematics,
+        different=tuple(arm for arm, compared in mathematics.items() if compared.is_different),
+    )
+
+
+def _comparisons(basis: _Basis) -> tuple[Comparison, ...]:
+    """Compare every arm with its baseline; none without a baseline."""
+    if basis.baseline is None:
+        return ()
+    return compare_arms(basis.record, basis.timed, basis.baseline, different=basis.different)
+
+
+def _summarise_arms(
+    basis: _Basis, measures: Sequence[Measure], comparisons: Sequence[Comparison]
+) -> tuple[arm_summary.ArmSummary, ...]:
+    """Summarise each arm by itself, with what its comparison is judged."""
+    judged = {arm: JudgedSpeed(None, "baseline") for arm in basis.baseline_arms}
+    for comparison in comparisons:
+        judged[comparison.arm] = JudgedSpeed(comparison.speedup, comparison.label)
+    return tuple(
+        arm_summary.summarise_arm(
+            basis.record,
+            basis.matched,
+            arm,
+            ended,
+            measures,
+            judged.get(arm, JudgedSpeed(None, "")),
+            basis.mathematics.get(arm),
+        )
+        for arm, ended in basis.ended.items()
     )
 
 
 def _head(record: SweepRecord) -> SweepHead:
     planned = [trial for trial in record.trials if trial.arm in record.arms]
-    same: dict[str, Any] = {f.name: getattr(record, f.name, None) for f in fields(SweepHead)}
-    trials = arm_summary.count_trials(planned, record.expected_trials)
-    return SweepHead(**same | {"label": record.label, "trials": trials})
+    return SweepHead(
+        name=record.name,
+        generation=record.generation,
+        label=record.label,
+        workload=record.workload,
+        state=record.state,
+        run_id=record.run_id,
+        objectives=record.objectives,
+        blocks=record.blocks,
+        repeats=record.repeats,
+        trials=arm_summary.count_trials(planned, record.expected_trials),
+        environment=record.environment,
+        settings=record.settings,
+        datasets=record.datasets,
+        sampler=record.sampler,
+        seed=record.seed,
+        start=record.start,
+        space_size=record.space_size,
+    )

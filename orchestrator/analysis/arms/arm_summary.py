@@ -2,9 +2,10 @@
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
+from typing import NamedTuple
 
 from orchestrator.analysis.arms.mathematics import Mathematics
 from orchestrator.analysis.measures import Measure, finite, scopes_of
@@ -98,19 +99,25 @@ class ArmSummary:
     noise: Mapping[str, Spread]
 
 
+class JudgedSpeed(NamedTuple):
+    """The speed-up and the verdict of an arm's comparison; see `ArmSummary`."""
+
+    speedup: Estimate | None
+    verdict: str
+
+
 def summarise_arm(
     record: SweepRecord,
     matched: CompleteRounds,
     arm: Arm,
     ended: Sequence[FinishedTrial],
     measures: Sequence[Measure],
-    speedup: tuple[Estimate | None, str],
-    mathematics: Mathematics | None = None,
+    judged: JudgedSpeed,
+    mathematics: Mathematics | None,
 ) -> ArmSummary:
-    """Summarise one arm out of its trials; `speedup` has its verdict."""
+    """Summarise one arm out of its trials that `ended`; what it is `judged` is passed through."""
     complete = [trial for trial in ended if trial.status == "complete"]
-    comparable = matched.comparable_trials(arm)
-    used = comparable or complete
+    used = used_trials(matched, arm, ended)
     spreads = {}
     for measure in measures:
         counted = complete if measure.trainer == "fresh" else used
@@ -130,13 +137,13 @@ def summarise_arm(
         arm=arm,
         planned=planned,
         trials=count_trials(ended, expected if planned else len(ended)),
-        matched=bool(comparable),
+        matched=bool(matched.comparable_trials(arm)),
         used=len(used),
         measures={metric: values for metric, values in spreads.items() if values},
         run_ids={"any": tuple(trial.run_id for trial in used), "warm": warm, "fresh": fresh},
         energy_scope=min(scopes) if len(scopes) == 1 else "",
-        speedup=speedup[0],
-        verdict=speedup[1],
+        speedup=judged.speedup,
+        verdict=judged.verdict,
         mathematics=mathematics,
         kernels=_kernels(ended),
         proven=sum(t.kernel is not None and bool(t.kernel.evidence) for t in complete),
@@ -148,6 +155,14 @@ def summarise_arm(
         precision=implementation.precision if implementation else None,
         noise={metric: values for metric, values in noise.items() if values},
     )
+
+
+def used_trials(
+    matched: CompleteRounds, arm: Arm, ended: Iterable[FinishedTrial]
+) -> list[FinishedTrial]:
+    """Return the trials behind an arm's figures: of the complete rounds, else all complete ones."""
+    comparable = matched.comparable_trials(arm)
+    return comparable or [trial for trial in ended if trial.status == "complete"]
 
 
 def count_trials(trials: Sequence[FinishedTrial], expected: int) -> TrialCounts:

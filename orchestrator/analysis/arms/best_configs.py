@@ -1,22 +1,19 @@
-"""Configs chosen after the fact: the best, Pareto fronts, and those nearest to published ones.
+"""Configs chosen after the fact: the best, and Pareto fronts.
 
 Such choices are never a fair comparison. A config has a point on an arm if all of its repeats
 completed and have all the metrics. Energies compete only within their scope.
 """
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import TypeAlias
 
-from orchestrator.analysis.measures import finite, scopes_of
-from orchestrator.analysis.pairing.margins import JudgedMargin
+from orchestrator.analysis.measures import scopes_of
 from orchestrator.analysis.results import result_metrics
 from orchestrator.core.arms import Arm, HardwareRef
-from orchestrator.core.criteria import PublishedRow
 from orchestrator.core.records import Direction, SweepRecord
-from orchestrator.core.trial import Config, ConfigValue, FinishedTrial, canonical, is_number
+from orchestrator.core.trial import Config, FinishedTrial
 from workloads.metrics import FRESH_ONLY, METRICS
 
 TRADED_EXPENSES = tuple(metric.name for metric in METRICS if metric.is_traded_for_accuracy)
@@ -24,13 +21,6 @@ TRADED_EXPENSES = tuple(metric.name for metric in METRICS if metric.is_traded_fo
 
 TIE_BREAKERS = ("train_s", "step_ms", "predict_ms")
 """The times that decide between equally good configs, the first that was measured."""
-
-_ROUNDING = 1e-9
-
-_TWO_SIDED = 1.959964
-"""The quantile of the normal distribution for 95 %."""
-
-MarginOf: TypeAlias = Callable[[str, float], JudgedMargin]
 
 _Repeats = Sequence[FinishedTrial]  # the trials of one config on one arm
 
@@ -54,12 +44,12 @@ class ParetoPoint:
 
     def order(self, *costs: float) -> tuple[object, ...]:
         """Return the sort key that chooses among points with these costs, ties included."""
-        return (*(_rounded(cost) for cost in costs), self.time, self.block, self.arm)
+        return (*map(rounded_for_ties, costs), self.time, self.block, self.arm)
 
 
-def _rounded(cost: float) -> float:
+def rounded_for_ties(value: float) -> float:
     """Round to the precision of a mean over batches in float32: closer values are a tie."""
-    return float(f"{cost:.5e}") if math.isfinite(cost) else cost
+    return float(f"{value:.5e}") if math.isfinite(value) else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,33 +81,6 @@ class TradeOff:
     hardware: HardwareRef | None
     front: Front
     scope: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """The config with the best result, and faster ones, out of `tried` configs × arms.
-
-    `fastest` has the shortest training of all configs within `margin` of the best `result`. `knee`
-    is the knee of the Pareto front of both; None for fewer than three points. Their values are the
-    result, `train_s` and, if it was measured, `step_ms`. `configs` and `arms` count what was
-    tried. Of the other configs (of each variant), `within_noise` have a result (on their best arm)
-    that `samples` validation samples cannot tell from the best one (two proportions, 95 %), the
-    lowest being `lowest_within_noise`; `samples` is None if the result is no such accuracy.
-    `arms_as_good` counts the arms on which the best config has the same result within rounding.
-    """
-
-    result: str
-    margin: JudgedMargin
-    best: ParetoPoint
-    fastest: ParetoPoint
-    knee: ParetoPoint | None
-    tried: int
-    configs: int
-    arms: int
-    arms_as_good: int
-    samples: int | None
-    within_noise: int
-    lowest_within_noise: float | None
 
 
 def pareto_front(record: SweepRecord, work: str = "", different: Collection[Arm] = ()) -> Front:
@@ -154,111 +117,37 @@ def trade_offs(record: SweepRecord, trials: Sequence[FinishedTrial]) -> tuple[Tr
     if not results:
         return ()
     result, direction = next(iter(results.items()))
-    configs = [(repeats[0].arm.hardware_class, repeats) for repeats in _by_config(full)]
-    classes = dict.fromkeys(place for place, _ in configs)
-    places = (None, *classes) if len(classes) > 1 else tuple(classes)
+    configs = _by_config(full)
+    classes = list(dict.fromkeys(repeats[0].arm.hardware_class for repeats in configs))
+    places: list[HardwareRef | None] = [None, *classes] if len(classes) > 1 else [*classes]
     found = []
     for expense in TRADED_EXPENSES:
+        if expense not in measured:
+            continue
         objectives: dict[str, Direction] = {result: direction, expense: "minimize"}
-        by_scope: dict[tuple[HardwareRef | None, str], list[ParetoPoint | None]] = {}
-        for hardware, repeats in configs if expense in measured else ():
-            point = _point(repeats, objectives)
-            scope = point.scope if point else min(scopes_of(repeats, (expense,)), default="")
-            for place in {None, hardware}:
-                by_scope.setdefault((place, scope), []).append(point)
+        points_of = _points_by_place_and_scope(configs, objectives, expense)
         for place in places:
-            for (own_place, scope), points in by_scope.items():
-                if own_place == place and any(points):
+            for (place_of_points, scope), points in points_of.items():
+                if place_of_points == place and any(points):
                     front = _front(points, objectives)
                     found.append(TradeOff(result, direction, expense, place, front, scope))
     return tuple(found)
 
 
-def choose_by_result(
-    fronts: Sequence[TradeOff], trials: Sequence[FinishedTrial], margin_of: MarginOf
-) -> Choice | None:
-    """Return the choice on the front of the result and `train_s` that is over all hardware.
+def _points_by_place_and_scope(
+    configs: Sequence[_Repeats], objectives: Collection[str], expense: str
+) -> dict[tuple[HardwareRef | None, str], list[ParetoPoint | None]]:
+    """Return the points on each hardware class, and over all of them (None), by scope of energy.
 
-    None without such a front, and for a single config, which is measured to compare arms. `trials`
-    are the trials of the fronts; `margin_of` gives the difference that does not matter from a
-    value of a result.
+    A config without a point is None.
     """
-    whole = next((front for front in fronts if front.expense == "train_s"), None)
-    if whole is None or len({canonical(trial.config) for trial in trials}) < 2:
-        return None
-    sign, result, points = sign_of(whole.direction), whole.result, whole.front.points
-    points = tuple(sorted(points, key=lambda point: point.order(sign * point.values[result])))
-    costs = [(sign * point.values[result], point.values["train_s"]) for point in points]
-    margin = margin_of(result, points[0].values[result])
-    limit = costs[0][0] + margin.value + _ROUNDING
-    within = [i for i, (cost, _) in enumerate(costs) if cost <= limit]
-    fast = min(within, key=lambda i: costs[i][1])
-
-    def with_step(point: ParetoPoint) -> ParetoPoint:
-        of_config = [
-            trial for trial in trials if (trial.block, trial.arm) == (point.block, point.arm)
-        ]
-        return replace(point, values={**point.values, **means(of_config, ("step_ms",))})
-
-    best, fastest, bend = with_step(points[0]), with_step(points[fast]), _knee(costs)
-    knee = None if bend is None else with_step(points[bend])
-    every = config_points((trial for trial in trials if trial.status != "pruned"), (result,))
-    as_good = {
-        point.arm
-        for point in every
-        if (point.block, point.arm.variant) == (best.block, best.arm.variant)
-        and _rounded(point.values[result]) == _rounded(best.values[result])
-    }
-    best_of_config: dict[object, float] = {}
-    for point in every:
-        key = point.block, point.arm.variant
-        cost = sign * point.values[result]
-        best_of_config[key] = min(cost, best_of_config.get(key, math.inf))
-    not_told_apart = [
-        sign * cost
-        for key, cost in best_of_config.items()
-        if key != (best.block, best.arm.variant)
-        and margin.samples is not None
-        and not _are_told_apart(sign * cost, best.values[result], margin.samples)
-    ]
-    return Choice(
-        result=result,
-        margin=margin,
-        best=best,
-        fastest=fastest,
-        knee=knee,
-        tried=whole.front.tried,
-        configs=len({point.block for point in every}),
-        arms=len({point.arm for point in every}),
-        arms_as_good=len(as_good),
-        samples=margin.samples,
-        within_noise=len(not_told_apart),
-        lowest_within_noise=min(not_told_apart, default=None),
-    )
-
-
-def _are_told_apart(share: float, other: float, samples: int) -> bool:
-    """Return whether two shares of so many samples differ by more than chance (95 %, two-sided)."""
-    error = math.sqrt((share * (1 - share) + other * (1 - other)) / samples)
-    return abs(share - other) > _TWO_SIDED * error + _ROUNDING
-
-
-def _knee(costs: Sequence[tuple[float, float]]) -> int | None:
-    """Return the index of a front's knee: the point farthest below the line between its ends.
-
-    Both axes are scaled to 1 between the ends, time by its logarithm, because ratios of it matter:
-    I. Das, "On characterizing the knee of the Pareto curve based on Normal-Boundary Intersection",
-    Structural Optimization 18, 1999.
-    """
-    (best, slowest), (worst, fastest) = costs[0], costs[-1]
-    if not 0 < fastest < slowest:
-        return None
-    sums = [
-        (cost - best) / (worst - best) + math.log(time / fastest) / math.log(slowest / fastest)
-        for cost, time in costs
-    ]
-    bend = min(range(len(sums)), key=lambda i: sums[i])
-    return bend if sums[bend] < 1 - _ROUNDING else None
+    points_of: dict[tuple[HardwareRef | None, str], list[ParetoPoint | None]] = {}
+    for repeats in configs:
+        point = _point(repeats, objectives)
+        scope = point.scope if point else min(scopes_of(repeats, (expense,)), default="")
+        for place in (None, repeats[0].arm.hardware_class):
+            points_of.setdefault((place, scope), []).append(point)
+    return points_of
 
 
 def sign_of(direction: Direction) -> float:
@@ -339,72 +228,3 @@ def _point(trials: _Repeats, metrics: Collection[str]) -> ParetoPoint | None:
     return ParetoPoint(
         first.block, first.arm, first.config, values, len(trials), run_ids, scope, time
     )
-
-
-@dataclass(frozen=True, slots=True)
-class NearestConfig:
-    """The arm's config that is nearest to a published one; `differs` lists the differences."""
-
-    arm: Arm
-    block: int
-    config: Config
-    differs: tuple[str, ...]
-    values: Mapping[str, float]
-    run_ids: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class PublishedComparison:
-    """A published result, from other hardware and software, with this sweep's nearest configs."""
-
-    row: PublishedRow
-    measured: tuple[NearestConfig, ...]
-
-
-def published(
-    record: SweepRecord, by_arm: Mapping[Arm, Sequence[FinishedTrial]]
-) -> tuple[PublishedComparison, ...]:
-    """Return every published row with the nearest complete config of its implementation's arms."""
-    comparisons = []
-    for row in record.criteria.published:
-        arms = {
-            arm: trials
-            for arm, trials in by_arm.items()
-            if row.implementation in (arm.implementation, arm.short_name)
-        }
-        nearest = (_nearest(row, trials, record.settings) for trials in arms.values())
-        comparisons.append(PublishedComparison(row, tuple(filter(None, nearest))))
-    return tuple(comparisons)
-
-
-def _nearest(
-    row: PublishedRow, trials: Sequence[FinishedTrial], settings: Config
-) -> NearestConfig | None:
-    def distance(trial: FinishedTrial) -> tuple[float, int]:
-        config = {**settings, **trial.params}
-        parts = (_distance(wanted, config.get(name)) for name, wanted in row.config.items())
-        return math.fsum(parts), trial.block
-
-    complete = [trial for trial in trials if trial.status == "complete"]
-    if not complete:
-        return None
-    first = min(complete, key=distance)
-    repeats = [trial for trial in complete if trial.block == first.block]
-    measured = {metric: finite(repeats, metric) for metric in row.metrics}
-    whole = {**settings, **first.params}
-    differs = tuple(
-        f"{name} {whole.get(name, 'unknown')} and not {wanted}"
-        for name, wanted in row.config.items()
-        if whole.get(name) != wanted
-    )
-    means = {metric: fmean(values) for metric, values in measured.items() if values}
-    run_ids = tuple(trial.run_id for trial in repeats)
-    return NearestConfig(first.arm, first.block, first.config, differs, means, run_ids)
-
-
-def _distance(wanted: ConfigValue, value: ConfigValue | None) -> float:
-    """Return the log-ratio of two numbers, 10 for unlike other values: only the order counts."""
-    if wanted == value:
-        return 0.0
-    sizes = [size for size in (wanted, value) if is_number(size) and size > 0]
-    return abs(math.log(sizes[0] / sizes[1])) if len(sizes) == 2 else 10.0

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from orchestrator.analysis.arms.best_configs import Choice, Front, ParetoPoint
+from orchestrator.analysis.arms.best_configs import Front, ParetoPoint
+from orchestrator.analysis.arms.choice import Choice
 from orchestrator.analysis.statistics.formatting import joined, number
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.text import counted
