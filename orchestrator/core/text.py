@@ -1,9 +1,34 @@
-"""Numbers and times as text for people."""
+"""Numbers, lists and times as text for people, with the grammar that they need."""
+
+from collections.abc import Iterable
 
 
 def counted(number: int, noun: str) -> str:
     """Return `1 CPU`, `2 CPUs`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    return f"{number} {noun_for(number, noun)}"
+
+
+def noun_for(number: int, noun: str) -> str:
+    """Return the noun after such a number: `CPU` or `CPUs`."""
+    return noun if number == 1 else f"{noun}s"
+
+
+def is_or_are(number: int) -> str:
+    """Return the verb after so many things."""
+    return "is" if number == 1 else "are"
+
+
+def has_or_have(number: int) -> str:
+    """Return the verb after so many things."""
+    return "has" if number == 1 else "have"
+
+
+def joined(parts: Iterable[str]) -> str:
+    """Return `a, b and c`; nothing for no part."""
+    listed = list(parts)
+    if len(listed) < 2:
+        return "".join(listed)
+    return f"{', '.join(listed[:-1])} and {listed[-1]}"
 
 
 def duration(seconds: float) -> str:

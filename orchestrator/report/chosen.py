@@ -17,13 +17,14 @@ from orchestrator.analysis.arms.mathematics import different_arms
 from orchestrator.analysis.measures import MEASURES
 from orchestrator.analysis.pairing.pairs import baseline_of_spec
 from orchestrator.analysis.results import USUAL_RESULTS, direction_of
-from orchestrator.analysis.statistics.formatting import joined, number
+from orchestrator.analysis.statistics.formatting import number
 from orchestrator.core.arms import Arm
 from orchestrator.core.caller import as_typed
 from orchestrator.core.errors import Refusal
 from orchestrator.core.formats import Format
 from orchestrator.core.names import names_arm
 from orchestrator.core.records import Direction, SweepRecord
+from orchestrator.core.text import joined
 from orchestrator.core.trial import Config, FinishedTrial
 from orchestrator.report.document import Document, Row, Section, Table
 from orchestrator.report.formats.fragment import to_fragment

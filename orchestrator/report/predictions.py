@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from operator import attrgetter
 
 from orchestrator.analysis.cost_model import Expectation
-from orchestrator.analysis.statistics.formatting import joined
+from orchestrator.core.text import joined
 from orchestrator.report.document import Column, Document, Section, make_table
 from orchestrator.report.formats.fragment import to_fragment
 from orchestrator.report.formats.text import to_text

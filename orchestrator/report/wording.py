@@ -33,11 +33,6 @@ def about(value: float) -> str:
     return number(float(f"{value:.2g}"))
 
 
-def is_or_are(count: int) -> str:
-    """Return the verb after so many things."""
-    return "is" if count == 1 else "are"
-
-
 def shortened(text: str, longest: int) -> str:
     """Cut a long text after a word; `...` shows that it goes on."""
     if len(text) <= longest + _FEWEST_CUT:

@@ -4,7 +4,6 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
-from operator import itemgetter
 from pathlib import Path
 
 from orchestrator.analysis.arms.best_configs import sign_of
@@ -44,16 +43,16 @@ class BestModels:
     def add(self, trial: FinishedTrial) -> None:
         """Note a recorded trial; if it has a model, the worse one of its arm's two is deleted."""
         path = _path(self._folder, trial)
-        if path.exists():
-            earlier, this = (
-                self._best.get(trial.arm, (math.inf, path)),
-                (self._value_to_minimize(trial), path),
-            )
-            best, worse = sorted((earlier, this), key=itemgetter(0))
-            self._best[trial.arm] = best
-            if worse[1] != best[1]:
-                with contextlib.suppress(OSError):  # the next start tries again
-                    worse[1].unlink()
+        if not path.exists():
+            return
+        value = self._value_to_minimize(trial)
+        least, best = self._best.get(trial.arm, (math.inf, path))
+        is_better = value < least
+        self._best[trial.arm] = (value, path) if is_better else (least, best)
+        if best != path:
+            worse = best if is_better else path
+            with contextlib.suppress(OSError):  # the next start tries again
+                worse.unlink()
 
     def _value_to_minimize(self, trial: FinishedTrial) -> float:
         """Return a number that is lower for a better trial, by the first objective that it has.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -114,11 +113,6 @@ def plain(value: float) -> str:
     """Format an amount of money as `number` does, but never with a power of ten: `0.0000123`."""
     is_small = math.isfinite(value) and 0 < abs(value) < 1
     return _fixed(value, _FIGURES - 1 - _magnitude(value)) if is_small else number(value)
-
-
-def joined(parts: Sequence[str]) -> str:
-    """Join parts: `a, b and c`."""
-    return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
 
 
 def _ratio_parts(estimate: Estimate) -> tuple[str, str, str]:

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from orchestrator.analysis.statistics.estimates import MIN_BLOCKS, MIN_VALUES, Estimate
-from orchestrator.analysis.statistics.formatting import joined
-from orchestrator.core.text import counted
+from orchestrator.core.text import counted, joined
 from orchestrator.core.trial import Config, ConfigValue, is_number
 
 Numbers: TypeAlias = NDArray[np.float64]

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from operator import attrgetter
 from typing import Any
 
-from orchestrator.analysis.statistics.formatting import joined
 from orchestrator.core.formats import Format
-from orchestrator.core.text import counted
+from orchestrator.core.text import counted, joined
 from orchestrator.diagnostics.parity.parity_check import ParityCheck, ParityPair, machine
 from orchestrator.diagnostics.parity.participants import Excluded
 from orchestrator.report.document import Bullet, Column, Document, Kind, Section, Table, make_table

@@ -7,7 +7,7 @@ from typing import Any
 
 import pynvml
 
-from orchestrator.core.text import counted
+from orchestrator.core.text import counted, is_or_are
 from orchestrator.hardware.cpu import text_of
 from orchestrator.hardware.gpu_readers.reader import (
     ClockState,
@@ -287,10 +287,10 @@ class NvmlReader(GpuReader):
             on_bus += is_display and text_of(device / "vendor") == _NVIDIA
         if not on_bus:
             return NoGpus("no NVIDIA driver is installed (NVML's library is not there)")
-        verb = "is" if on_bus == 1 else "are"
+        found = f"{counted(on_bus, 'NVIDIA GPU')} {is_or_are(on_bus)}"
         return NoGpus(
-            f"{counted(on_bus, 'NVIDIA GPU')} {verb} on the PCI bus, but NVML's library is not"
-            " there: install the driver, or start this container with its GPUs (--gpus all)",
+            f"{found} on the PCI bus, but NVML's library is not there: install the driver, or"
+            " start this container with its GPUs (--gpus all)",
             is_problem=True,
         )
 

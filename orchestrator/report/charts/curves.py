@@ -7,10 +7,11 @@ from typing import Any, TypeAlias
 
 from orchestrator.analysis.arms.arm_summary import LearningCurve, LearningPoint
 from orchestrator.analysis.comparisons.effects import ParamEffect
-from orchestrator.analysis.statistics.formatting import joined, number, quartiles
+from orchestrator.analysis.statistics.formatting import number, quartiles
 from orchestrator.analysis.statistics.regression import CurvePoint
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
+from orchestrator.core.text import joined
 from orchestrator.core.trial import is_number
 from orchestrator.report.charts.chart import (
     Chart,

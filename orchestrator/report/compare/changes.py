@@ -23,6 +23,7 @@ from orchestrator.core.arms import Arm
 from orchestrator.core.caller import as_typed
 from orchestrator.core.criteria import Margins, ReportCriteria, ResultMargin
 from orchestrator.core.records import SweepRecord
+from orchestrator.core.text import joined
 from orchestrator.core.trial import Config, FinishedTrial, canonical
 from orchestrator.report.compare.sides import InvalidSide, Side
 from orchestrator.report.wording import grouped
@@ -181,51 +182,65 @@ def compare_sides(before: Side, after: Side, margin: float = 0.05) -> Changes:
     _expect_two_of_a_kind(before, after)
     differences = _differences(before.record, after.record)
     inputs = {"setting": "settings", "data": "data"}
-    unlike = {inputs[d.subject]: None for d in differences if d.subject in inputs}
-    named = _named_pairs(before.arms, after.arms)
-    record, configs = _as_one(before, after, named, is_accuracy_comparable=not unlike)
+    unlike = dict.fromkeys(inputs[d.subject] for d in differences if d.subject in inputs)
+    pairs = _named_pairs(before.arms, after.arms)
+    record, configs = _as_one(before, after, pairs, is_accuracy_comparable=not unlike)
     criteria = ReportCriteria(margins=_narrower_margins(before, after, margin))
     record = replace(record, criteria=criteria)
-    sides = [(_labelled(earlier, before), _labelled(later, after)) for earlier, later in named]
-    changed_alone = set[Arm]()
-    for (earlier, later), labelled in zip(named, sides, strict=True):
-        differs = earlier in before.different_mathematics, later in after.different_mathematics
-        if differs[0] != differs[1]:
-            changed_alone.add(labelled[differs.index(True)])
-    speeds = _compared(record, [(later, earlier) for earlier, later in sides], None, changed_alone)
-    needs = {metric: _compared(record, sides, metric) for metric in NEEDS}
-    changes = tuple(
+    earlier_ms, later_ms = _canary_ms(before.record), _canary_ms(after.record)
+    return Changes(
+        before=before.label,
+        after=after.label,
+        workload=after.record.workload,
+        incomplete={
+            side.label: side.record.state
+            for side in (before, after)
+            if side.record.state != "complete"
+        },
+        margin=margin,
+        differences=differences,
+        arms=_arm_changes(before, after, pairs, record),
+        configs=configs,
+        only_before=tuple(arm for arm in before.arms if arm not in {early for early, _ in pairs}),
+        only_after=tuple(arm for arm in after.arms if arm not in {late for _, late in pairs}),
+        unlike_inputs=joined(unlike) or None,
+        canary_speedup=earlier_ms / later_ms if earlier_ms and later_ms else None,
+    )
+
+
+def _arm_changes(
+    before: Side, after: Side, pairs: _Pairs, record: SweepRecord
+) -> tuple[ArmChange, ...]:
+    """Compare the arms of each pair, by the trials of the joint record of both sides."""
+    labelled = [(_labelled(early, before), _labelled(late, after)) for early, late in pairs]
+    different_alone = set[Arm]()  # where both are different, they may compute the same as before
+    for pair, (early, late) in zip(pairs, labelled, strict=True):
+        early_differs = pair[0] in before.different_mathematics
+        late_differs = pair[1] in after.different_mathematics
+        if early_differs and not late_differs:
+            different_alone.add(early)
+        elif late_differs and not early_differs:
+            different_alone.add(late)
+    speeds = _compared(record, [(late, early) for early, late in labelled], None, different_alone)
+    needs = {metric: _compared(record, labelled, metric) for metric in NEEDS}
+    return tuple(
         ArmChange(
-            *pair,
-            speeds[later],
-            {
-                metric: comparisons[earlier]
+            before=pair[0],
+            after=pair[1],
+            comparison=speeds[late],
+            needs={
+                metric: comparisons[early]
                 for metric, comparisons in needs.items()
-                if comparisons[earlier].speedup
+                if comparisons[early].speedup
             },
-            _lost(record, earlier, later),
-            tuple(
+            lost=_count_lost(record, early, late),
+            different_mathematics=tuple(
                 side.label
                 for side, arm in zip((before, after), pair, strict=True)
                 if arm in side.different_mathematics
             ),
         )
-        for pair, (earlier, later) in zip(named, sides, strict=True)
-    )
-    probes = _canary_ms(before.record), _canary_ms(after.record)
-    return Changes(
-        before.label,
-        after.label,
-        after.record.workload,
-        {s.label: s.record.state for s in (before, after) if s.record.state != "complete"},
-        margin,
-        differences,
-        changes,
-        configs,
-        tuple(arm for arm in before.arms if arm not in {earlier for earlier, _ in named}),
-        tuple(arm for arm in after.arms if arm not in {later for _, later in named}),
-        " and ".join(unlike) or None,
-        probes[0] / probes[1] if probes[0] and probes[1] else None,
+        for pair, (early, late) in zip(pairs, labelled, strict=True)
     )
 
 
@@ -274,7 +289,7 @@ def _expect_two_of_a_kind(before: Side, after: Side) -> None:
             f"{before.record.workload} and {after.label} of {after.record.workload}"
         )
     if before.record.run_id == after.record.run_id:
-        both = " and ".join(dict.fromkeys((before.label, after.label)))
+        both = joined(dict.fromkeys((before.label, after.label)))
         fresh = as_typed("--fresh", "fresh=True")
         raise InvalidSide(
             "expected two sweeps, or two generations of one; received one sweep on both sides "
@@ -382,21 +397,26 @@ def _compared(
     for judged in compare_pairs(record, matched, baseline, metric, different):
         change = abs(math.log(judged.speedup.value)) if judged.speedup else 0.0
         is_small = change <= math.log1p(judged.margin)
-        comparisons[judged.arm] = judged
+        comparison = judged
         if is_small and judged.verdict in ("faster", "slower"):
             reason = f"{judged.verdict}, but possibly within the margin"
-            comparisons[judged.arm] = replace(
-                judged, verdict="inconclusive", reason=reason, provisional=False
-            )
+            comparison = replace(judged, verdict="inconclusive", reason=reason, provisional=False)
+        comparisons[judged.arm] = comparison
     return comparisons
 
 
-def _lost(record: SweepRecord, earlier: Arm, later: Arm) -> int:
-    """Count the configs that the arm completed before, and only failed at after."""
-    done = grouped((t.arm, t.block) for t in record.trials if t.status == "complete")
-    tried = {trial.block for trial in record.trials if trial.arm == later}
-    lost = tried.intersection(done.get(earlier, ())).difference(done.get(later, tried))
-    return len(lost)
+def _count_lost(record: SweepRecord, earlier: Arm, later: Arm) -> int:
+    """Count the configs that the arm completed before, and only failed at after.
+
+    None is lost if it completes nothing at all any more: the reason of its comparison says that.
+    """
+    complete = [trial for trial in record.trials if trial.status == "complete"]
+    completed_before = {trial.block for trial in complete if trial.arm == earlier}
+    completed_after = {trial.block for trial in complete if trial.arm == later}
+    if not completed_after:
+        return 0
+    tried_after = {trial.block for trial in record.trials if trial.arm == later}
+    return len((completed_before & tried_after) - completed_after)
 
 
 def _differences(before: SweepRecord, after: SweepRecord) -> tuple[Difference, ...]:
@@ -404,10 +424,14 @@ def _differences(before: SweepRecord, after: SweepRecord) -> tuple[Difference, .
     searched = {n for record in (before, after) for trial in record.trials for n in trial.config}
     earlier, later = _circumstances(before, searched), _circumstances(after, searched)
     return tuple(
-        Difference(subject, name, earlier.get(key, ABSENT), later.get(key, ABSENT))
-        for key in {**earlier, **later}
-        if earlier.get(key) != later.get(key)
-        for subject, name in [key]
+        Difference(
+            subject,
+            name,
+            before=earlier.get((subject, name), ABSENT),
+            after=later.get((subject, name), ABSENT),
+        )
+        for subject, name in {**earlier, **later}
+        if earlier.get((subject, name)) != later.get((subject, name))
     )
 
 

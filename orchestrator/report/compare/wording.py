@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Mapping
 
-from orchestrator.analysis.statistics.formatting import difference, joined, number, ratio, share
+from orchestrator.analysis.statistics.formatting import difference, number, ratio, share
 from orchestrator.core.caller import as_typed
-from orchestrator.core.text import counted
+from orchestrator.core.text import counted, joined
 from orchestrator.report.compare.changes import NEEDS, ArmChange, Changes
 from orchestrator.report.document import Bullet, Kind
 from orchestrator.report.verdicts import (

@@ -8,6 +8,7 @@ from orchestrator.analysis.comparisons.speed import Comparison
 from orchestrator.analysis.statistics.formatting import difference
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.criteria import USUAL_ACCURACY_MARGIN
+from orchestrator.core.text import joined
 from orchestrator.report.document import Column, Section, Table, make_table
 from orchestrator.report.sections.speed import baseline_name, compared_columns
 from orchestrator.report.verdicts import RESULT_WORDS
@@ -31,7 +32,7 @@ def accuracy_section(summary: ReportSummary, name: ArmNames) -> Section | None:
         return None
     results = [result for comparison in summary.comparisons for result in comparison.results]
     return Section(
-        f"{' and '.join(_titles(metrics))} compared with {baseline_name(summary, name)}",
+        f"{joined(_titles(metrics))} compared with {baseline_name(summary, name)}",
         tables=tuple(_table(summary, name, metric) for metric in metrics),
         explanations=(" ".join(_explanation(results)),),
     )

@@ -4,15 +4,14 @@ from collections.abc import Iterator
 
 from orchestrator.analysis.arms.best_configs import Front, ParetoPoint
 from orchestrator.analysis.arms.choice import Choice
-from orchestrator.analysis.statistics.formatting import joined, number
+from orchestrator.analysis.statistics.formatting import number
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.core.text import counted
+from orchestrator.core.text import counted, is_or_are, joined
 from orchestrator.report.wording import (
     ArmNames,
     arm_names,
     config_phrase,
     energy_kinds,
-    is_or_are,
     margin_with_origin,
     result_name,
 )

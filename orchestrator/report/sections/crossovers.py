@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from orchestrator.analysis.comparisons.effects import Crossover, Region
 from orchestrator.analysis.comparisons.speed import Verdict
 from orchestrator.analysis.statistics.estimates import Estimate
-from orchestrator.analysis.statistics.formatting import joined, number
+from orchestrator.analysis.statistics.formatting import number
 from orchestrator.analysis.statistics.regression import CurvePoint
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.core.text import counted
+from orchestrator.core.text import counted, is_or_are, joined
 from orchestrator.report.document import Bullet, Kind, Section
 from orchestrator.report.sections.effects import sized
 from orchestrator.report.verdicts import INCONCLUSIVE, WORDS, throughout_phrase
-from orchestrator.report.wording import ArmNames, config_phrase, grouped, is_or_are
+from orchestrator.report.wording import ArmNames, config_phrase, grouped
 
 _SENTENCES = 24
 """The most crossovers that have a sentence; the JSON format has the rest."""

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from orchestrator.analysis.arms.arm_summary import ExcludedTrials
 from orchestrator.analysis.pairing.complete_rounds import typical_disturbance
 from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS
-from orchestrator.analysis.statistics.formatting import joined, share
+from orchestrator.analysis.statistics.formatting import share
 from orchestrator.analysis.statistics.verdicts import half_width_over
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.disturbance import disturbance_text
 from orchestrator.core.start_command import StartCommand
-from orchestrator.core.text import counted
+from orchestrator.core.text import counted, is_or_are, joined
 from orchestrator.report.document import Bullet, Kind, Section
 from orchestrator.report.sections.mathematics import mathematics_doubts
 from orchestrator.report.verdicts import INCONCLUSIVE, WORDS
@@ -22,7 +22,6 @@ from orchestrator.report.wording import (
     arm_names,
     config_or_repeat,
     grouped,
-    is_or_are,
     run_text,
     shortened,
 )

@@ -6,10 +6,11 @@ from functools import partial
 from orchestrator.analysis.comparisons.effects import ParamEffect
 from orchestrator.analysis.comparisons.importances import importances
 from orchestrator.analysis.statistics.estimates import Estimate
-from orchestrator.analysis.statistics.formatting import difference, joined, number, ratio
+from orchestrator.analysis.statistics.formatting import difference, number, ratio
 from orchestrator.analysis.statistics.regression import Change
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
+from orchestrator.core.text import joined
 from orchestrator.report.document import Bullet, Column, Kind, Section, make_table
 from orchestrator.report.wording import ArmNames, grouped
 

@@ -11,7 +11,6 @@ from orchestrator.analysis.statistics.formatting import (
     difference,
     difference_interval,
     difference_value,
-    joined,
     natural,
     ratio,
     ratio_interval,
@@ -20,7 +19,7 @@ from orchestrator.analysis.statistics.formatting import (
 )
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.factors import FACTORS, FactorName
-from orchestrator.core.text import counted
+from orchestrator.core.text import counted, joined
 from orchestrator.report.document import Bullet, Column, Kind, Section, Table, make_table
 from orchestrator.report.verdicts import (
     INCONCLUSIVE,

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from functools import partial
 
 from orchestrator.analysis.arms.best_configs import ParetoPoint
-from orchestrator.analysis.statistics.formatting import joined
 from orchestrator.analysis.summary import ReportSummary
+from orchestrator.core.text import joined
 from orchestrator.report.document import Column, Section, make_table
 from orchestrator.report.verdicts import DIFFERENT_MATHEMATICS
 from orchestrator.report.wording import ArmNames, config_phrase, energy_kinds

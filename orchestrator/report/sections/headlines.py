@@ -14,7 +14,6 @@ from orchestrator.analysis.statistics.formatting import (
     difference_value,
     inverse,
     inverse_difference,
-    joined,
     number,
     ratio_interval,
     ratio_value,
@@ -23,7 +22,7 @@ from orchestrator.analysis.statistics.formatting import (
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
 from orchestrator.core.disturbance import disturbance_text
-from orchestrator.core.text import counted
+from orchestrator.core.text import counted, is_or_are, joined
 from orchestrator.report.document import Bullet, Kind
 from orchestrator.report.verdicts import INCONCLUSIVE, busy_clause
 from orchestrator.report.wording import (
@@ -31,7 +30,6 @@ from orchestrator.report.wording import (
     arm_names,
     deciding_interval,
     grouped,
-    is_or_are,
     margin_with_origin,
     result_name,
 )

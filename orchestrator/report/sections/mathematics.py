@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from orchestrator.analysis.arms.arm_summary import ArmSummary
 from orchestrator.analysis.arms.mathematics import Mathematics
-from orchestrator.analysis.statistics.formatting import joined, share
+from orchestrator.analysis.statistics.formatting import share
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.core.text import counted
+from orchestrator.core.text import counted, joined
 from orchestrator.report.document import Bullet, Column, Kind
 from orchestrator.report.verdicts import DIFFERENT_MATHEMATICS
 from orchestrator.report.wording import arm_names, grouped

@@ -3,9 +3,10 @@
 from dataclasses import replace
 
 from orchestrator.analysis.comparisons.ranking import Ranking
-from orchestrator.analysis.statistics.formatting import joined, ratio
+from orchestrator.analysis.statistics.formatting import ratio
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
+from orchestrator.core.text import joined
 from orchestrator.report.document import Column, Section, make_table
 from orchestrator.report.verdicts import standing_text
 from orchestrator.report.wording import ArmNames, grouped

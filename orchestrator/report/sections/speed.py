@@ -7,7 +7,6 @@ from functools import partial
 from orchestrator.analysis.comparisons.speed import Comparison
 from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS
 from orchestrator.analysis.statistics.formatting import (
-    joined,
     natural,
     number,
     ratio,
@@ -15,7 +14,7 @@ from orchestrator.analysis.statistics.formatting import (
 )
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm, HardwareUse
-from orchestrator.core.text import counted
+from orchestrator.core.text import counted, is_or_are, joined
 from orchestrator.report.document import Bullet, Column, Kind, Section, Table, make_table
 from orchestrator.report.verdicts import WORDS, speed_ratio, verdict_label, verdict_sentence
 from orchestrator.report.wording import (
@@ -23,7 +22,6 @@ from orchestrator.report.wording import (
     config_or_repeat,
     deciding_interval,
     grouped,
-    is_or_are,
 )
 
 _MOST_NAMED = 8

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable
 
-from orchestrator.analysis.statistics.formatting import ABSENT, joined, number
+from orchestrator.analysis.statistics.formatting import ABSENT, number
 from orchestrator.analysis.summary import ReportSummary
+from orchestrator.core.text import has_or_have, joined
 from orchestrator.core.trial import DatasetRecord
 from orchestrator.report.document import Row, Section, Table
 from orchestrator.report.wording import ArmNames, config_phrase, ranges_text, run_text
@@ -49,8 +50,7 @@ def _configs(summary: ReportSummary) -> str:
     text = f"{head.blocks}{repeats}; {len(summary.complete_blocks)} complete on every arm"
     if not summary.set_aside or not summary.trials:
         return text
-    has = "has" if len(summary.set_aside) == 1 else "have"
-    arms = joined([str(arm) for arm in summary.set_aside])
+    arms, has = joined(map(str, summary.set_aside)), has_or_have(len(summary.set_aside))
     return f"{text} but {arms}, which {has} no complete trial"
 
 

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 from orchestrator.analysis.comparisons.targets import ExpenseToTarget, Target, TargetArm
 from orchestrator.analysis.statistics.estimates import Spread
-from orchestrator.analysis.statistics.formatting import joined, number, plain, quartiles
+from orchestrator.analysis.statistics.formatting import number, plain, quartiles
 from orchestrator.analysis.summary import ReportSummary
+from orchestrator.core.text import joined
 from orchestrator.report.document import Column, Section, Table, make_table
 from orchestrator.report.wording import ArmNames
 

@@ -3,9 +3,10 @@
 from collections.abc import Collection, Iterator
 
 from orchestrator.analysis.comparisons.ranking import Ranking
-from orchestrator.analysis.statistics.formatting import joined, number
+from orchestrator.analysis.statistics.formatting import number
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
+from orchestrator.core.text import joined
 from orchestrator.report.document import Bullet, Kind
 from orchestrator.report.sections.headlines import compared_with
 from orchestrator.report.wording import about, arm_names, step_noun

@@ -21,13 +21,12 @@ from orchestrator.analysis.statistics.estimates import (
 )
 from orchestrator.analysis.statistics.formatting import (
     difference,
-    joined,
     number,
     quartiles,
     ratio,
 )
 from orchestrator.analysis.statistics.verdicts import BlocksNeeded, Judgement, blocks_for, judge
-from orchestrator.core.text import counted
+from orchestrator.core.text import counted, joined
 from orchestrator.report.verdicts import speed_phrase, speed_ratio
 from tests.benchmarks.trusting import synthetic
 from tests.profiles import draws
