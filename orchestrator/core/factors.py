@@ -61,6 +61,11 @@ FACTORS = (
 """All factors, in the order in which a report answers them."""
 
 
+def factor_named(name: FactorName) -> Factor:
+    """Return the factor of this name."""
+    return next(factor for factor in FACTORS if factor.name == name)
+
+
 def other_choices(arm: Arm, factor: Factor) -> tuple[Hashable, ...]:
     """Return what identifies an arm apart from its value of this factor."""
     others = (other.key(arm) for other in FACTORS if other is not factor)

@@ -15,6 +15,7 @@ from orchestrator.analysis.arms.best_configs import (
 )
 from orchestrator.analysis.arms.mathematics import different_arms
 from orchestrator.analysis.measures import MEASURES
+from orchestrator.analysis.pairing.complete_rounds import disturbance_of, observe_rounds
 from orchestrator.analysis.pairing.pairs import baseline_of_spec
 from orchestrator.analysis.results import USUAL_RESULTS, direction_of
 from orchestrator.analysis.statistics.formatting import number
@@ -30,7 +31,7 @@ from orchestrator.report.document import Document, Row, Section, Table
 from orchestrator.report.formats.fragment import to_fragment
 from orchestrator.report.formats.text import to_text
 from orchestrator.report.usage import usage_lines, usage_program
-from orchestrator.report.verdicts import DIFFERENT_MATHEMATICS
+from orchestrator.report.verdicts import DIFFERENT_MATHEMATICS, OTHER_WORK_UNKNOWN
 from orchestrator.report.wording import config_phrase, run_text
 from orchestrator.spec import HardwareEntry
 from orchestrator.spec.errors import nearest
@@ -61,7 +62,8 @@ class BestConfig:
 
     It is the best out of those `within` the `limits`, of all that were `tried`. `values` are the
     means over its repeats, `trials` these repeats, and `spec` is the spec of a sweep of this config
-    alone, which `run_sweep` takes. The arms of `different_mathematics` were left out.
+    alone, which `run_sweep` takes. The arms of `different_mathematics` were left out. Of
+    `unobserved_runs` of its runs it is unknown whether other work disturbed them.
     """
 
     sweep: str
@@ -77,6 +79,7 @@ class BestConfig:
     config: Config
     values: Mapping[str, float]
     trials: tuple[FinishedTrial, ...]
+    unobserved_runs: int
     spec: Mapping[str, Any]
 
     def __repr__(self) -> str:
@@ -118,8 +121,8 @@ class BestConfig:
                 f" received {self.arm.implementation}, whose code is the workload itself"
             )
         head = f"# {self.arm}, with {config_phrase(self.config)}"
-        doubt = [f"# {_busy_doubt(self)}"] if self.disturbed_runs else []
-        return "\n".join((head, *doubt, program))
+        doubt = _doubt(self)
+        return "\n".join((head, *([f"# {doubt}"] if doubt else []), program))
 
     def as_json(self) -> dict[str, Any]:
         """Return the choice as one versioned object, with the lines that put it to use."""
@@ -139,6 +142,7 @@ class BestConfig:
             "values": self.values,
             "run_ids": self.run_ids,
             "disturbed_runs": self.disturbed_runs,
+            "unobserved_runs": self.unobserved_runs,
             "code": usage_lines(self.arm, self.trials),
             "spec": self.spec,
         }
@@ -178,6 +182,7 @@ def choose(
     sign = sign_of(direction)
     best = min(within, key=lambda point: point.order(sign * point.values[wanted]))
     of_choice = [trial for trial in trials if (trial.block, trial.arm) == (best.block, best.arm)]
+    observed = observe_rounds(record.trials)
     return BestConfig(
         sweep=record.name,
         generation=record.generation,
@@ -192,6 +197,7 @@ def choose(
         config=best.config,
         values={**best.values, **means(of_choice, [measure.metric for measure in MEASURES])},
         trials=tuple(of_choice),
+        unobserved_runs=sum(disturbance_of(trial, observed) is None for trial in of_choice),
         spec=_spec_of(record, best.arm, best.config),
     )
 
@@ -253,10 +259,19 @@ def workload_keys(name: str) -> dict[str, str]:
     return {"model": workload.model_entry, **data}
 
 
-def _busy_doubt(chosen: BestConfig) -> str:
-    """Write that the times of a choice are of a busy machine, and where it says what is decided."""
+def _doubt(chosen: BestConfig) -> str:
+    """Write why the times of a choice are doubtful, and what says which of them are decided.
+
+    Empty if the machine was quiet.
+    """
+    if chosen.disturbed_runs:
+        doubt = "measured on a busy machine"
+    elif chosen.unobserved_runs:
+        doubt = OTHER_WORK_UNKNOWN
+    else:
+        return ""
     command = f"rnnsweep report {shlex.quote(chosen.sweep)}"
-    return f"measured on a busy machine: {command} says which times are decided"
+    return f"{doubt}: {command} says which times are decided"
 
 
 def choice_document(chosen: BestConfig) -> Document:
@@ -271,8 +286,8 @@ def choice_document(chosen: BestConfig) -> Document:
         *((metric, number(value)) for metric, value in chosen.values.items()),
         ("runs", ", ".join(map(run_text, chosen.run_ids))),
     ]
-    if chosen.disturbed_runs:
-        rows.append(("doubt", _busy_doubt(chosen)))
+    if doubt := _doubt(chosen):
+        rows.append(("doubt", doubt))
     if left_out := [str(arm) for arm in chosen.different_mathematics]:
         rows.append((f"left out: {DIFFERENT_MATHEMATICS}", joined(left_out)))
     head = ("sweep", f"{chosen.sweep}#{chosen.generation}, block {chosen.block}")

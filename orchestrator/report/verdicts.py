@@ -18,10 +18,11 @@ from orchestrator.analysis.statistics.formatting import (
     number,
     ratio,
     ratio_interval,
+    ratio_value,
     share,
 )
 from orchestrator.core.disturbance import disturbance_text
-from orchestrator.core.text import counted
+from orchestrator.core.text import counted, noun_for
 from orchestrator.report.wording import (
     ArmNames,
     about,
@@ -74,11 +75,20 @@ def verdict_label(comparison: Comparison) -> str:
     if comparison.verdict == "inconclusive" and comparison.bias:
         return INCONCLUSIVE_BUSY
     word = WORDS[comparison.verdict]
-    if comparison.provisional:
+    if comparison.verdict == "inconclusive":
+        return word
+    return decided(
+        word,
+        provisional=comparison.provisional,
+        other_work_unknown=comparison.other_work_unknown,
+    )
+
+
+def decided(word: str, *, provisional: bool, other_work_unknown: bool) -> str:
+    """Write a verdict that is decided, with what qualifies it: `slower (provisional)`."""
+    if provisional:
         return f"{word} (provisional)"
-    if comparison.other_work_unknown and comparison.verdict != "inconclusive":
-        return f"{word} ({OTHER_WORK_UNKNOWN})"
-    return word
+    return f"{word} ({OTHER_WORK_UNKNOWN})" if other_work_unknown else word
 
 
 def busy_clause(disturbance: Mapping[str, float], bias: float) -> str:
@@ -94,10 +104,11 @@ def busy_clause(disturbance: Mapping[str, float], bias: float) -> str:
     return f"{busy}, which alone can cause {number(float(f'{bias:.3g}'))} ×: {INCONCLUSIVE}"
 
 
-def speed_ratio(estimate: Estimate) -> str:
+def speed_ratio(estimate: Estimate, *, with_interval: bool = True) -> str:
     """Write a ratio of speeds for a table: `3.40 × (3.20–3.60)`, or `46 × (30–70) slower`."""
     shown = natural(estimate)
-    return ratio(shown) if shown is estimate else f"{ratio(shown)} {WORDS['slower']}"
+    text = ratio(shown) if with_interval else ratio_value(shown)
+    return text if shown is estimate else f"{text} {WORDS['slower']}"
 
 
 def speed_phrase(estimate: Estimate, base: str, *, is_measured: bool = False) -> str:
@@ -215,7 +226,7 @@ def _blocks_needed(comparison: Comparison) -> str:
     width = math.expm1(needed.half_width) if needed else 0.0
     if needed is None or not width:
         return ""
-    noun = "config" if needed.more_blocks == 1 else "configs"
+    noun = noun_for(needed.more_blocks, "config")
     return f"; about {about(needed.more_blocks)} more {noun} would give ± {share(width)}"
 
 
@@ -247,5 +258,8 @@ def standing_text(ranking: Ranking) -> str:
         return INCONCLUSIVE_FEW
     if any(behind.standing == "inconclusive" for behind in ranking.behind):
         return INCONCLUSIVE_BUSY if ranking.provisional else INCONCLUSIVE
-    text = "first" if ranking.sole else "equal"
-    return f"{text} (provisional)" if ranking.provisional else text
+    return decided(
+        "first" if ranking.sole else "equal",
+        provisional=ranking.provisional,
+        other_work_unknown=ranking.other_work_unknown,
+    )

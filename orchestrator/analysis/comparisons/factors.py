@@ -13,7 +13,8 @@ from itertools import chain, combinations
 from statistics import fmean
 from typing import Literal
 
-from orchestrator.analysis.comparisons.ranking import Standing
+from orchestrator.analysis.arms.best_configs import sign_of
+from orchestrator.analysis.comparisons.ranking import Standing, standing_of
 from orchestrator.analysis.measures import value_of
 from orchestrator.analysis.pairing.complete_rounds import (
     CompleteRounds,
@@ -26,6 +27,7 @@ from orchestrator.analysis.pairing.pairs import positive_values, round_values
 from orchestrator.analysis.results import result_metrics
 from orchestrator.analysis.statistics import estimates
 from orchestrator.analysis.statistics.estimates import CONFIDENCE, Estimate
+from orchestrator.analysis.statistics.formatting import inverse_difference
 from orchestrator.analysis.statistics.verdicts import Conclusion, judge
 from orchestrator.core.arms import Arm
 from orchestrator.core.disturbance import Disturbance
@@ -34,7 +36,6 @@ from orchestrator.core.records import Direction, SweepRecord
 
 Dependence = Literal["depends", "alike", "inconclusive"]
 
-_STANDINGS: Mapping[Conclusion, Standing] = {"same": "same", "more": "worse"}
 _DEPENDENCES: Mapping[Conclusion, Dependence] = {
     "same": "alike",
     "more": "depends",
@@ -87,6 +88,7 @@ class FactorAnswer:
     `metric` is the time of the speed-ups (`is_ratio`) or a result. `combinations` counts the
     combinations of other factors, which have all of the compared values; values that none of them
     has are `left_out`. `provisional` verdicts are beyond what other work can have caused.
+    `other_work_unknown` is as in a `Comparison`; results do not depend on other work.
     """
 
     factor: FactorName
@@ -101,6 +103,7 @@ class FactorAnswer:
     left_out: tuple[str, ...]
     provisional: bool
     disturbance: Disturbance
+    other_work_unknown: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,18 +119,18 @@ class _Judging:
     @property
     def sign(self) -> float:
         """The factor that makes a cost of a value: less is better."""
-        return 1.0 if self.direction == "minimize" else -1.0
+        return sign_of(self.direction)
 
     def shown(self, costs: Estimate | None) -> Estimate | None:
         """Return a difference of costs as a ratio of times, or as a difference of results.
 
         Of results it is the best value's minus the other one's: above 0 where more is better.
         """
-        if costs is None or (not self.is_ratio and self.direction == "maximize"):
-            return costs
+        if costs is None:
+            return None
         if self.is_ratio:
             return estimates.exponential(costs)
-        return Estimate(costs.n, -costs.value, -costs.high, -costs.low)
+        return costs if self.direction == "maximize" else inverse_difference(costs)
 
 
 _Values = Mapping[Arm, Mapping[Round, float]]
@@ -290,7 +293,7 @@ def _answer(effects: _GridEffects, factors: Sequence[Factor]) -> FactorAnswer:
     contrasts = tuple(
         Contrast(
             value=grid.texts[other],
-            standing=_STANDINGS.get(judgement.conclusion, "inconclusive"),
+            standing=standing_of(judgement.conclusion),
             effect=judging.shown(judgement.corrected or estimates.t_interval(of_blocks)),
             is_judged=judgement.corrected is not None,
             bias=math.exp(largest) if largest else None,
@@ -313,6 +316,7 @@ def _answer(effects: _GridEffects, factors: Sequence[Factor]) -> FactorAnswer:
         left_out=grid.left_out,
         provisional=effects.selection.is_busy,
         disturbance=typical_disturbance(effects.selection.disturbed.values()),
+        other_work_unknown=effects.selection.other_work_is_unknown,
     )
 
 

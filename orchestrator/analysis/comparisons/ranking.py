@@ -39,7 +39,16 @@ RANKED = tuple(metric.name for metric in METRICS if metric.superlative)
 Memory counts only if every trainer was fresh.
 """
 
-_STANDINGS: Mapping[Conclusion, Standing] = {"same": "same", "more": "worse"}
+
+def standing_of(conclusion: Conclusion) -> Standing:
+    """Return the standing of an arm behind the leader by what the comparison of the two shows."""
+    match conclusion:
+        case "same":
+            return "same"
+        case "more":
+            return "worse"
+        case _:
+            return "inconclusive"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +123,8 @@ def rankings(
         for among, within, arms in _groups(matched, ranked_by, list(logs)):
             values = {arm: logs[arm] for arm in arms}
             ranking = _rank(matched, ranked_by, among, within, values, margin, error)
-            results += [ranking] if ranking else []
+            if ranking is not None:
+                results.append(ranking)
     return tuple(results)
 
 
@@ -174,7 +184,7 @@ def _rank(
     of_leader = zip(order[1:], differences, judged, biases, strict=False)
     for arm, logs_behind, judgement, bias in of_leader:
         ratio = estimates.exponential(judgement.corrected or estimates.t_interval(logs_behind))
-        standing = _STANDINGS.get(judgement.conclusion, "inconclusive")
+        standing = standing_of(judgement.conclusion)
         behind.append(Behind(arm, standing, ratio, math.exp(bias) if bias else None))
     return Ranking(
         metric,

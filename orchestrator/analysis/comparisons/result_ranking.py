@@ -9,7 +9,7 @@ from functools import partial
 from itertools import combinations
 from statistics import fmean
 
-from orchestrator.analysis.comparisons.ranking import Standing
+from orchestrator.analysis.comparisons.ranking import Standing, standing_of
 from orchestrator.analysis.measures import value_of
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Round, RoundSelection
 from orchestrator.analysis.pairing.margins import judged_margin
@@ -17,12 +17,11 @@ from orchestrator.analysis.pairing.pairs import round_values
 from orchestrator.analysis.results import result_metrics
 from orchestrator.analysis.statistics import estimates
 from orchestrator.analysis.statistics.estimates import Estimate
-from orchestrator.analysis.statistics.verdicts import Conclusion, judge
+from orchestrator.analysis.statistics.formatting import inverse_difference
+from orchestrator.analysis.statistics.verdicts import judge
 from orchestrator.core.arms import Arm
 from orchestrator.core.records import Direction, SweepRecord
 from orchestrator.core.trial import FinishedTrial
-
-_STANDINGS: Mapping[Conclusion, Standing] = {"same": "same", "more": "worse"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +110,8 @@ def _rank(
         behind.append(
             WorseResult(
                 arm,
-                _STANDINGS.get(judgement.conclusion, "inconclusive"),
-                _signed(shown, sign),
+                standing_of(judgement.conclusion),
+                _as_difference(shown, direction),
             )
         )
     return ResultRanking(
@@ -120,8 +119,8 @@ def _rank(
     )
 
 
-def _signed(gain: Estimate | None, sign: float) -> Estimate | None:
+def _as_difference(gain: Estimate | None, direction: Direction) -> Estimate | None:
     """Return a gain as the difference of values: below 0 where less is better."""
-    if gain is None or sign > 0:
+    if gain is None or direction == "maximize":
         return gain
-    return Estimate(gain.n, -gain.value, -gain.high, -gain.low)
+    return inverse_difference(gain)

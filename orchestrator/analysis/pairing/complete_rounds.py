@@ -40,7 +40,7 @@ def observe_rounds(trials: Iterable[FinishedTrial]) -> Observations:
     """Return what disturbed each round, by its trials of which that is known.
 
     One disturbed trial makes a round disturbed. Trials that were too short to observe other work
-    count as their round does (see `CompleteRounds.disturbance_of`).
+    count as their round does (see `disturbance_of`).
     """
     observed: dict[tuple[HardwareRef, str, Round], list[Disturbance]] = defaultdict(list)
     for trial in trials:
@@ -50,6 +50,13 @@ def observe_rounds(trials: Iterable[FinishedTrial]) -> Observations:
         place: typical_disturbance(disturbance for disturbance in of_round if disturbance)
         for place, of_round in observed.items()
     }
+
+
+def disturbance_of(trial: FinishedTrial, observations: Observations) -> Disturbance | None:
+    """Return what disturbed a trial: nothing for a quiet one, and None if that is unknown."""
+    if trial.disturbance or not trial.other_work_is_unknown:
+        return trial.disturbance
+    return observations.get(_place_of(trial))
 
 
 def _place_of(trial: FinishedTrial) -> tuple[HardwareRef, str, Round]:
@@ -115,9 +122,7 @@ class CompleteRounds:
 
     def disturbance_of(self, trial: FinishedTrial) -> Disturbance | None:
         """Return what disturbed a trial: nothing for a quiet one, and None if that is unknown."""
-        if trial.disturbance or not trial.other_work_is_unknown:
-            return trial.disturbance
-        return self.observations.get(_place_of(trial))
+        return disturbance_of(trial, self.observations)
 
     def select(self, rounds: Iterable[Round], arms: Sequence[Arm]) -> RoundSelection:
         """Select of these rounds those over which times of these arms are compared."""

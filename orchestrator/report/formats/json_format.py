@@ -26,6 +26,8 @@ def _from_10(content: dict[str, Any]) -> dict[str, Any]:
             result["constant_difference"] = False
     for ranking in content["rankings"]:
         ranking["other_work_unknown"] = False
+    for answer in content["factors"]:
+        answer["other_work_unknown"] = False
     return content
 
 

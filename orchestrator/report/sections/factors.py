@@ -11,23 +11,24 @@ from orchestrator.analysis.statistics.formatting import (
     difference,
     difference_interval,
     difference_value,
-    natural,
-    ratio,
     ratio_interval,
     ratio_value,
     share,
 )
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.core.factors import FACTORS, FactorName
+from orchestrator.core.factors import FactorName, factor_named
 from orchestrator.core.text import counted, joined
 from orchestrator.report.document import Bullet, Column, Kind, Section, Table, make_table
 from orchestrator.report.verdicts import (
     INCONCLUSIVE,
     INCONCLUSIVE_BUSY,
     INCONCLUSIVE_FEW,
+    OTHER_WORK_UNKNOWN,
     RESULT_WORDS,
     WORDS,
     busy_clause,
+    decided,
+    speed_ratio,
 )
 from orchestrator.report.wording import (
     ArmNames,
@@ -103,7 +104,7 @@ def _table(name: ArmNames, answers: Sequence[FactorAnswer]) -> Table:
             if (interaction.factor, at.value) == key
         )
         found = next(effects, None)
-        return _shown(answer, found) if found else None
+        return _effect(answer, found) if found else None
 
     def verdict(row: tuple[FactorAnswer, Contrast]) -> str:
         answer, contrast = row
@@ -116,13 +117,16 @@ def _table(name: ArmNames, answers: Sequence[FactorAnswer]) -> Table:
         is_busy = answer.provisional and answer.is_ratio
         if contrast.standing not in words:
             return INCONCLUSIVE_BUSY if is_busy else INCONCLUSIVE
-        text = words[contrast.standing]
-        return f"{text} (provisional)" if is_busy else text
+        return decided(
+            words[contrast.standing],
+            provisional=is_busy,
+            other_work_unknown=answer.other_work_unknown,
+        )
 
     columns: list[Column[tuple[FactorAnswer, Contrast]]] = [
         Column(answers[0].factor, pair),
         Column("by", lambda row: row[0].metric),
-        Column("effect (95 % CI)", lambda row: _shown(row[0], row[1].effect), numeric=True),
+        Column("effect (95 % CI)", lambda row: _effect(row[0], row[1].effect), numeric=True),
         *(
             Column(_place(factor, value, name), partial(effect_with, (factor, value)), numeric=True)
             for factor, value in others
@@ -132,13 +136,20 @@ def _table(name: ArmNames, answers: Sequence[FactorAnswer]) -> Table:
     return make_table(columns, rows)
 
 
-def _shown(answer: FactorAnswer, effect: Estimate | None) -> str:
+def _effect(answer: FactorAnswer, effect: Estimate | None) -> str:
+    """Write an effect for a table, with its interval."""
     if effect is None:
         return ABSENT
-    if not answer.is_ratio:
-        return difference(effect)
-    shown = natural(effect)
-    return ratio(shown) if shown is effect else f"{ratio(shown)} {WORDS['slower']}"
+    return speed_ratio(effect) if answer.is_ratio else difference(effect)
+
+
+def _effect_value(answer: FactorAnswer, effect: Estimate | None) -> str:
+    """Write an effect for a sentence, without its interval."""
+    if effect is None:
+        return ABSENT
+    if answer.is_ratio:
+        return speed_ratio(effect, with_interval=False)
+    return difference_value(effect)
 
 
 def value_text(factor: FactorName, value: str, name: ArmNames) -> str:
@@ -196,7 +207,7 @@ def _is_plural(summary: ReportSummary, answer: FactorAnswer) -> bool:
     """Return whether the best value is several things: `2 threads`, but not `1 thread`."""
     if answer.factor not in ("threads", "CPUs"):
         return False
-    (factor,) = (factor for factor in FACTORS if factor.name == answer.factor)
+    factor = factor_named(answer.factor)
     counts = {factor.text(row.arm): factor.key(row.arm) for row in summary.arms}
     return counts.get(answer.best) != 1
 
@@ -205,7 +216,7 @@ def _compared(summary: ReportSummary, answer: FactorAnswer) -> Contrast:
     """Return the contrast of a sentence: with the baseline's value, or else with the next one."""
     if answer.others[0].standing != "worse" or summary.baseline is None:
         return answer.others[0]
-    (factor,) = (factor for factor in FACTORS if factor.name == answer.factor)
+    factor = factor_named(answer.factor)
     of_baseline = {factor.text(arm) for arm in summary.baseline.of.values()}
     compared = [contrast for contrast in answer.others if contrast.value in of_baseline]
     return compared[0] if len(compared) == 1 else answer.others[0]
@@ -217,6 +228,7 @@ class _FactorText:
     def __init__(self, summary: ReportSummary, answer: FactorAnswer, name: ArmNames) -> None:
         self.answer, self.contrast, self.name = answer, _compared(summary, answer), name
         self.is_plural = _is_plural(summary, answer)
+        self.is_or_are, self.has_or_have = ("are", "have") if self.is_plural else ("is", "has")
         results = (r for c in summary.comparisons for r in c.results if r.metric == answer.metric)
         self.result = next(results, None)
 
@@ -247,13 +259,15 @@ class _FactorText:
             return f"{self.best} {'lead' if self.is_plural else 'leads'} so far"
         figure = f"{ratio_value(contrast.effect)} as fast as {self.other}"
         interval = f"95 % CI {ratio_interval(contrast.effect)}"
-        is_or_are = "are" if self.is_plural else "is"
+        is_decided = contrast.standing != "inconclusive"
+        if is_decided and answer.other_work_unknown and not answer.provisional:
+            interval += f"; {OTHER_WORK_UNKNOWN}"
         if contrast.standing == "worse":
             open_values = [c for c in answer.others if c.standing != "worse"]
             busy = ", measured on a busy machine (provisional)" if answer.provisional else ""
             if len(answer.others) > 1 and not open_values:
-                return f"{self.best} {is_or_are} fastest, {figure} ({interval}){busy}"
-            return f"{self.best} {is_or_are} {figure} ({interval}){busy}"
+                return f"{self.best} {self.is_or_are} fastest, {figure} ({interval}){busy}"
+            return f"{self.best} {self.is_or_are} {figure} ({interval}){busy}"
         if contrast.standing == "same":
             within = share(answer.margin)
             return f"{self.best} and {self.other} are equally fast within {within} ({interval})"
@@ -263,7 +277,7 @@ class _FactorText:
             return f"{self.best} measured {figure} ({interval}), {clause}"
         if not contrast.is_judged:
             shown = "" if contrast.effect.high == math.inf else f" ({interval})"
-            return f"{self.best} {is_or_are} {figure} so far{shown}"
+            return f"{self.best} {self.is_or_are} {figure} so far{shown}"
         return (
             f"it is not clear whether {self.best} or {self.other} is faster: {figure} ({interval})"
         )
@@ -276,16 +290,16 @@ class _FactorText:
         if contrast.effect is None:
             return f"The {noun} was measured in one config"
         interval = f"95 % CI {difference_interval(contrast.effect)}"
-        is_or_are, has = ("are", "have") if self.is_plural else ("is", "has")
         if contrast.standing == "worse":
             is_same_pair = faster is not None and (faster.best, faster.other) == (
                 self.best,
                 self.other,
             )
             subject = "It" if is_same_pair and not self.is_plural else self.best
-            verb = (
-                f"{is_or_are} more accurate" if noun == "accuracy" else f"{has} the better {noun}"
-            )
+            if noun == "accuracy":
+                verb = f"{self.is_or_are} more accurate"
+            else:
+                verb = f"{self.has_or_have} the better {noun}"
             over = "" if is_same_pair else f" than {self.other}"
             return f"{subject} {verb}{over}: {difference_value(contrast.effect)} ({interval})"
         if contrast.standing == "same":
@@ -295,7 +309,7 @@ class _FactorText:
                 return f"The {noun} differs by no more than {self._margin()} so far"
             shown = "" if contrast.effect.high == math.inf else f" ({interval})"
             gained = difference_value(contrast.effect)
-            return f"{self.best} {has} the better {noun} so far: {gained}{shown}"
+            return f"{self.best} {self.has_or_have} the better {noun} so far: {gained}{shown}"
         return f"Whether the {noun} is the same is not clear ({interval})"
 
     def _margin(self) -> str:
@@ -323,7 +337,8 @@ class _FactorText:
             return f"the same {joined([*places])}"
         shown = _least_and_most(interaction.effects)
         figures = [
-            f"{self._figure(at.effect)} {_place(interaction.factor, at.value, self.name)}"
+            f"{_effect_value(self.answer, at.effect)}"
+            f" {_place(interaction.factor, at.value, self.name)}"
             for at in shown
         ]
         is_whole = len(shown) == len(interaction.effects)
@@ -331,14 +346,6 @@ class _FactorText:
         if interaction.verdict == "depends":
             return f"this depends on the {_noun(interaction.factor)}: {text}"
         return f"whether this depends on the {_noun(interaction.factor)} is not clear: {text}"
-
-    def _figure(self, effect: Estimate | None) -> str:
-        if effect is None:
-            return ABSENT
-        if not self.answer.is_ratio:
-            return difference_value(effect)
-        shown = natural(effect)
-        return ratio_value(shown) if shown is effect else f"{ratio_value(shown)} {WORDS['slower']}"
 
 
 def _least_and_most(effects: Sequence[EffectAt]) -> Sequence[EffectAt]:

@@ -23,6 +23,7 @@ from orchestrator.report.sections.factors import factor_bullets
 from orchestrator.report.sections.fastest import arms_table
 from orchestrator.report.sections.headlines import headlines
 from orchestrator.report.sections.whole_training import whole_training_bullets
+from orchestrator.report.verdicts import OTHER_WORK_UNKNOWN
 from tests.building.arms import CPU, GPU, PORTABLE, UNROLL, XLA
 from tests.building.records import build_paired_record, build_record
 from tests.building.trials import build_timed_trials, build_trial, change_trial
@@ -487,6 +488,21 @@ def test_few_configs_give_factors_no_interval_without_ends(blocks: int) -> None:
     texts = [bullet.text for bullet in factor_bullets(summarise(few))]
     assert len(texts) == 2
     assert not any("∞" in text or "inf" in text for text in texts)
+
+
+@pytest.mark.parametrize("is_unknown", [True, False])
+def test_answers_for_factors_and_rankings_say_where_other_work_is_unknown(
+    is_unknown: bool,
+) -> None:
+    record = golden.threads()
+    changes = {"energy_absent": "it was too short"} if is_unknown else {}
+    trials = [change_trial(trial, **changes) for trial in record.trials]
+    summary = summarise(replace(record, trials=tuple(trials)))
+    texts = [bullet.text for bullet in factor_bullets(summary)]
+    for title in ("Factors", "Rankings"):
+        rows = [row for table in section(title, summary).tables for row in table.rows]
+        texts += [str(row[-1]) for row in rows if "val_accuracy" not in row]
+    assert {OTHER_WORK_UNKNOWN in text for text in texts} == {is_unknown}
 
 
 def test_arms_without_peak_memory_are_named_where_others_have_one() -> None:
