@@ -165,17 +165,29 @@ class Measured:
         low, high = map(scale, self.numbers)
         return (2 * scale(number) - low - high) / (high - low)
 
+    @property
+    def is_constant(self) -> bool:
+        """Whether all trials had the same value."""
+        if self.numbers is None:
+            return len(self.words) == 1
+        return self.numbers[0] == self.numbers[1] and not self.words
+
+    def includes(self, value: ConfigValue | None) -> bool:
+        """Return whether a value is in the range of the numbers, or one of the words."""
+        if is_number(value):
+            return self.numbers is not None and self.numbers[0] <= value <= self.numbers[1]
+        return canonical(value) in self.words
+
     def refusal_reason(self, name: str, value: ConfigValue | None) -> str | None:
         """Return why a config with this value is not predicted; None if it is."""
-        low, high = self.numbers or (math.inf, -math.inf)
-        is_inside = low <= value <= high if is_number(value) else canonical(value) in self.words
-        is_constant = low == high if not self.words else len(self.words) == 1 and low > high
-        if is_inside or (value is None and is_constant):
+        if self.includes(value) or (value is None and self.is_constant):
             return None
-        numbers = f"{low:g} to {high:g}" if low < high else f"{low:g}" if low == high else ""
-        measured = " or ".join(filter(None, [numbers, *sorted(self.words - {"null"})]))
+        expected = sorted(self.words - {"null"})
+        if self.numbers is not None:
+            low, high = self.numbers
+            expected.insert(0, f"{low:g}" if low == high else f"{low:g} to {high:g}")
         received = "nothing" if value is None else canonical(value)
-        return f"{name}: expected {measured}, as measured; received {received}"
+        return f"{name}: expected {' or '.join(expected)}, as measured; received {received}"
 
 
 def _measured(values: Sequence[ConfigValue | None]) -> Measured:

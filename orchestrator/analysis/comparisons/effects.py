@@ -58,15 +58,16 @@ def effects(
     """Return the effects on the time of each arm, then those on its results."""
     every = [trial for arm in matched.trials for trial in matched.all_trials(arm)]
     measured = {metric for trial in every for metric in trial.metrics}
-    times = [time for time in (pairs.time_metric(matched), *TIMES) if time and time in measured]
-    results: list[ParamEffect] = []
-    for metric in (*times[:1], *result_metrics(record, measured)):
-        is_ratio = metric in times
+    time = next((t for t in (pairs.time_metric(matched), *TIMES) if t in measured), None)
+    metrics = list(result_metrics(record, measured))
+    found: list[ParamEffect] = []
+    for metric in metrics if time is None else [time, *metrics]:
+        is_ratio = metric == time
         for arm in matched.trials:
             if values := _block_values(matched, arm, metric, is_ratio=is_ratio):
                 fit = Fit(design_of(tuple(values)), values, confidence, is_ratio=is_ratio)
-                results += [effect_of(arm, metric, fit, name, _CURVE) for name in fit.design.params]
-    return tuple(results)
+                found += [effect_of(arm, metric, fit, name, _CURVE) for name in fit.design.params]
+    return tuple(found)
 
 
 def effect_of(
@@ -148,14 +149,12 @@ def crossovers(
 
     A speed-up that differs from 1 by less than the margin (a share) is the same.
     """
-    curves = [
-        (comparison, name, design)
-        for comparison in comparisons
-        if comparison.baseline is not None and comparison.pairs
-        for design in [design_of(tuple(pair.block for pair in comparison.pairs))]
-        for name, param in design.params.items()
-        if param.is_size
-    ]
+    curves: list[tuple[Comparison, str, Design]] = []
+    for comparison in comparisons:
+        if comparison.baseline is not None and comparison.pairs:
+            design = design_of(tuple(pair.block for pair in comparison.pairs))
+            sizes = [name for name, param in design.params.items() if param.is_size]
+            curves += [(comparison, size, design) for size in sizes]
     family = sum(_refusal(*curve) is None for curve in curves)
     return tuple(_crossover_along(*curve, margin, family) for curve in curves)
 

@@ -42,7 +42,7 @@ def importances(
             values = {block: math.log(value) for block, value in values.items()}
         configs = configs_of.get(arm, {})
         blocks = [block for block in sorted(values) if block in configs]
-        blocks = blocks[:: -(-len(blocks) // _MOST_BLOCKS) or 1]
+        blocks = blocks[:: max(1, math.ceil(len(blocks) / _MOST_BLOCKS))]
         shares = param_importances([configs[b] for b in blocks], [values[b] for b in blocks])
         if shares:
             yield ParamImportances(arm, metric, len(blocks), shares)

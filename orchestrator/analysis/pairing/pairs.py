@@ -333,7 +333,8 @@ def _unknown(record: SweepRecord, asked: str) -> str:
     choices = dict.fromkeys(a.variant.name for a in record.arms if a.variant)
     for factor in FACTORS:
         values = dict.fromkeys(map(factor.text, record.arms))
-        choices |= values if len(values) > 1 and factor.name in ("threads", "CPUs") else {}
+        if factor.name in ("threads", "CPUs") and len(values) > 1:
+            choices |= values
     choices |= {a.implementation: None for a in record.arms} | {str(a): None for a in record.arms}
     if not choices:
         return f"{problem}; none of its arms can run, so there is nothing to choose from"

@@ -7,7 +7,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, starmap
+from itertools import accumulate
 from typing import Literal
 
 from scipy.special import stdtr, stdtrit
@@ -59,19 +59,20 @@ def judge(
     share of sweeps in which one of them may wrongly differ. `biases` are the largest of each
     comparison, 0 for quiet blocks.
     """
-    judged = [values for values in comparisons if len(values) >= estimates.MIN_BLOCKS]
-    p_values = [_p_values(values, margin) for values in judged]
-    steps = (_holm(family, error) for family in zip(*p_values, strict=True))
-    judgements = (
-        _judgement(values, margin, differs, same)
-        for values, differs, same in zip(judged, *steps, strict=True)
+    judgements = [Judgement("inconclusive")] * len(comparisons)
+    places = [
+        place for place, values in enumerate(comparisons) if len(values) >= estimates.MIN_BLOCKS
+    ]
+    p_values = [_p_values(comparisons[place], margin) for place in places]
+    differs = _holm([differs_p for differs_p, _ in p_values], error)
+    same = _holm([same_p for _, same_p in p_values], error)
+    for place, differs_step, same_step in zip(places, differs, same, strict=True):
+        judgements[place] = _judgement(comparisons[place], margin, differs_step, same_step)
+    if not biases:
+        return tuple(judgements)
+    return tuple(
+        _beyond(bias, judgement) for bias, judgement in zip(biases, judgements, strict=True)
     )
-    every = (
-        next(judgements) if len(values) >= estimates.MIN_BLOCKS else Judgement("inconclusive")
-        for values in comparisons
-    )
-    biases = biases or [0.0] * len(comparisons)
-    return tuple(starmap(_beyond, zip(biases, every, strict=True)))
 
 
 def _beyond(bias: float, judgement: Judgement) -> Judgement:
