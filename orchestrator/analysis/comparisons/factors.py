@@ -320,51 +320,65 @@ def _answer(effects: _GridEffects, factors: Sequence[Factor]) -> FactorAnswer:
     )
 
 
+_Splits = Mapping[FactorName, Mapping[str, Sequence[_Row]]]
+"""The rows of a grid by the value of another factor, for each other factor that has several."""
+
+
 def _interactions(
     effects: _GridEffects, factors: Sequence[Factor], best: Hashable, others: Sequence[Hashable]
 ) -> dict[Hashable, tuple[Interaction, ...]]:
-    """Return of each value, for each other factor, whether its effect depends on it.
-
-    All contrasts of two values of another factor are one family.
-    """
-    judging = effects.judging
-    by_factor = {
+    """Return of each value, for each other factor, whether its effect depends on it."""
+    splits = {
         factor.name: split
         for factor in factors
         if factor is not effects.grid.factor and len(split := _split(effects.grid, factor)) > 1
     }
-    contrasts = [
-        (other, name, rows)
-        for other in others
-        for name, split in by_factor.items()
-        for rows in combinations(split.values(), 2)
-    ]
-    differences, biases = [], []
-    for other, _, sides in contrasts:
-        first, second = (effects.effect(rows, best, other) for rows in sides)
-        differences.append([a - b for a, b in zip(first, second, strict=True)])
-        biases.append(sum(effects.bias(rows, best, other) for rows in sides))
-    judged = judge(differences, judging.margin, judging.error, biases)
-    verdicts: dict[tuple[Hashable, FactorName], list[Dependence]] = {}
-    for (other, name, _), judgement in zip(contrasts, judged, strict=True):
-        verdict = _DEPENDENCES.get(judgement.conclusion, "inconclusive")
-        verdicts.setdefault((other, name), []).append(verdict)
+    dependences = _dependences(effects, splits, best, others)
 
     def effect_at(text: str, rows: Sequence[_Row], other: Hashable) -> EffectAt:
         of_rows = estimates.t_interval(effects.effect(rows, best, other))
-        return EffectAt(text, judging.shown(of_rows))
+        return EffectAt(text, effects.judging.shown(of_rows))
 
     return {
         other: tuple(
             Interaction(
                 name,
-                _together(verdicts[other, name]),
+                dependences[other, name],
                 tuple(effect_at(text, rows, other) for text, rows in split.items()),
             )
-            for name, split in by_factor.items()
+            for name, split in splits.items()
         )
         for other in others
     }
+
+
+def _dependences(
+    effects: _GridEffects, splits: _Splits, best: Hashable, others: Sequence[Hashable]
+) -> dict[tuple[Hashable, FactorName], Dependence]:
+    """Return whether the effect of each value depends on each other factor.
+
+    All contrasts of two values of another factor are one family.
+    """
+    contrasts, differences, biases = [], [], []
+    for other in others:
+        for name, split in splits.items():
+            for rows, other_rows in combinations(split.values(), 2):
+                contrasts.append((other, name))
+                by_block = zip(
+                    effects.effect(rows, best, other),
+                    effects.effect(other_rows, best, other),
+                    strict=True,
+                )
+                differences.append([effect - other_effect for effect, other_effect in by_block])
+                biases.append(
+                    effects.bias(rows, best, other) + effects.bias(other_rows, best, other)
+                )
+    judged = judge(differences, effects.judging.margin, effects.judging.error, biases)
+    verdicts: dict[tuple[Hashable, FactorName], list[Dependence]] = {}
+    for contrast, judgement in zip(contrasts, judged, strict=True):
+        verdict = _DEPENDENCES.get(judgement.conclusion, "inconclusive")
+        verdicts.setdefault(contrast, []).append(verdict)
+    return {contrast: _together(of_contrast) for contrast, of_contrast in verdicts.items()}
 
 
 def _split(grid: _Grid, factor: Factor) -> dict[str, list[_Row]]:
@@ -385,6 +399,7 @@ def _split(grid: _Grid, factor: Factor) -> dict[str, list[_Row]]:
 
 
 def _together(verdicts: Sequence[Dependence]) -> Dependence:
+    """Return the verdict on all values of another factor from the verdicts on pairs of them."""
     if "depends" in verdicts:
         return "depends"
     return "alike" if all(verdict == "alike" for verdict in verdicts) else "inconclusive"

@@ -320,7 +320,7 @@ def _labelled(arm: Arm, side: Side) -> Arm:
 
 
 def _as_one(
-    before: Side, after: Side, arms: _Pairs, *, is_accuracy_comparable: bool
+    before: Side, after: Side, pairs: _Pairs, *, is_accuracy_comparable: bool
 ) -> tuple[SweepRecord, tuple[Config, ...]]:
     """Return both sweeps as one, with a block for each config, and the configs."""
     # Configs include the settings that the other side searches. Of the repeats of a config only the
@@ -329,10 +329,11 @@ def _as_one(
     blocks: dict[str, int] = {}
     configs: dict[int, Config] = {}
     searched = {n for side in (before, after) for t in side.record.trials for n in t.config}
-    for side, own_arms in zip((before, after), zip(*arms, strict=True), strict=False):
+    sides = ((before, {early for early, _ in pairs}), (after, {late for _, late in pairs}))
+    for side, compared in sides:
         fixed = {n: value for n, value in side.record.settings.items() if n in searched}
         for trial in side.record.trials:
-            if trial.arm not in own_arms:
+            if trial.arm not in compared:
                 continue
             config = dict(sorted({**fixed, **trial.config}.items()))
             block = blocks.setdefault(canonical(config), len(blocks))
