@@ -43,10 +43,15 @@ def test_a_stopped_sweep_leaves_no_process_and_the_same_command_finishes_and_ext
     assert niceness == {os.nice(0)}, "no trial has a lower priority"
 
 
-def test_a_second_signal_stops_at_once(home: Home) -> None:
+def test_a_running_sweep_is_not_started_again_and_a_second_signal_stops_it_at_once(
+    home: Home,
+) -> None:
     spec = home.spec(NAME, **WAITS)
     with home.running("run", spec) as command:
         wait_until_it_waits(home, command)
+        home.run("run", spec).refused(f"pid {command.pid}", "rnnsweep status")
+        assert "running (pid" in home.run("status").expect(0).out
+        assert command.running
         command.send_signal(signal.SIGTERM)  # works like SIGINT, even after Ray has set its own
         wait_for(lambda: "a second Ctrl-C" in command.printed(2))
         command.send_signal(signal.SIGINT)
@@ -55,15 +60,6 @@ def test_a_second_signal_stops_at_once(home: Home) -> None:
         f"Stopped at once; finished trials are kept. Resume with: rnnsweep run {spec}\n" in done.err
     )
     home.expect_nothing_running()
-
-
-def test_a_running_sweep_is_not_started_again(joining: Home) -> None:
-    spec = joining.spec(NAME, **WAITS)
-    with joining.running("run", spec) as command:
-        wait_until_it_waits(joining, command)
-        joining.run("run", spec).refused(f"pid {command.pid}", "rnnsweep status")
-        assert "running (pid" in joining.run("status").expect(0).out
-        assert command.running
 
 
 def wait_until_it_waits(home: Home, command: Command) -> None:

@@ -135,9 +135,9 @@ def test_trainers_share_a_gpu_while_half_of_its_memory_is_free(
 
 
 def test_a_trainer_that_died_or_grew_too_large_is_replaced(trainers: TrainerPool) -> None:
-    limits = TrialLimits(60, 30, memory_mib=4000)
+    limits = TrialLimits(60, 30, memory_mib=1000)
     assert run(trainers, "keeps_memory", {"mib": 100}, limits=limits).trainer_trials == 0
-    assert run(trainers, "keeps_memory", {"mib": 2100}, limits=limits).trainer_trials == 1
+    assert run(trainers, "keeps_memory", {"mib": 600}, limits=limits).trainer_trials == 1
     assert run(trainers, "noop", limits=limits).trainer_trials == 0
     (trainer,) = trainers.warm.values()
     os.kill(trainer.pid, signal.SIGKILL)

@@ -17,7 +17,7 @@ from orchestrator.analysis.arms.arm_summary import PHASES
 from orchestrator.analysis.statistics.formatting import ratio
 from orchestrator.analysis.summary import summarise
 from orchestrator.core.trial import EpochRecord
-from orchestrator.report.charts import charts_of
+from orchestrator.report.charts import CHARTS, charts_of
 from orchestrator.report.charts.chart import axis
 from orchestrator.report.charts.look import DARK, DASHES, LIGHT, SYMBOLS
 from orchestrator.report.document import PARTS
@@ -127,13 +127,18 @@ def test_every_chart_is_a_png_and_an_svg_the_same_each_time(tmp_path: Path) -> N
     keys = [chart.key for chart in charts_of(summary)]
     assert {"speedups", "phases", "effect-step-ms-units", "crossover-units"} <= set(keys)
     assert {path.name for path in paths} == {f"{k}.{e}" for k in keys for e in ("png", "svg")}
-    for path, other in zip(paths, draw(summary, tmp_path / "other"), strict=True):
-        assert path.read_bytes() == other.read_bytes()
+    for path in paths:
         if path.suffix == ".png":
             assert path.read_bytes().startswith(b"\x89PNG")
         else:
             assert ElementTree.parse(path).findtext(f"{SVG}desc")
             assert "var(--" not in path.read_text()
+    again = draw(summary, tmp_path / "other", CHARTS[:2])
+    assert (
+        again
+        and {path.name: path.read_bytes() for path in again}.items()
+        <= {path.name: path.read_bytes() for path in paths}.items()
+    )
 
 
 def test_names_are_escaped_and_are_no_paths(tmp_path: Path) -> None:

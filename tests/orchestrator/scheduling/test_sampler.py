@@ -23,7 +23,6 @@ SPACE = {
     "dropout": {"low": 0.0, "high": 0.5, "when": {"layers": 2}},
 }
 OBJECTIVES = {"val_accuracy": "maximize", "step_ms": "minimize"}
-SAMPLERS = ["tpe", "nsga2", "random", "qmc"]
 
 
 class ForgetfulTpe(Tpe):
@@ -77,15 +76,6 @@ def test_configs_are_in_the_space_and_unlike_and_a_stopped_search_resumes(
     assert len(second._memory.get_all_trials(0)) >= count, "pruners see all"
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
-def test_a_small_space_is_used_up_to_its_last_config(sampler: str) -> None:
-    small = search(sampler, configs=6, space={"units": [1, 2, 3], "layers": [1, 2]})
-    suggester = Suggester(small, seed=0)
-    configs = run(suggester, 6)
-    assert {canonical(config) for config in configs} == {canonical(c) for c in small.grid()}
-    assert suggester.suggest(6) is None
-
-
 def follow(suggester: Suggester, index: int, config: Config) -> list[float]:
     """Report the epochs of a block up to its end, to the sampler too; return their values."""
     curve = [float(config["x"]) + 0.1 * epoch for epoch in range(10)]
@@ -98,18 +88,17 @@ def follow(suggester: Suggester, index: int, config: Config) -> list[float]:
 
 
 @pytest.mark.parametrize(
-    ("sampler", "pruner"),
+    "pruner",
     [
-        ("tpe", {"name": "median", "n_warmup_steps": 2}),
-        ("tpe", {"name": "hyperband", "max_resource": 9}),
-        ("list", "wilcoxon"),
+        {"name": "median", "n_warmup_steps": 2},
+        {"name": "hyperband", "max_resource": 9},
     ],
+    ids=lambda pruner: pruner["name"],
 )
-def test_a_pruner_ends_bad_blocks_and_a_stopped_search_resumes(sampler: str, pruner: Any) -> None:
-    own: dict[str, Any] = {"space": {"x": {"low": 0.0, "high": 1.0}}}
-    if sampler == "list":
-        own = {"space": {}, "configs": [{"x": 0.05 * (7 * number % 20)} for number in range(20)]}
-    wanted = search(sampler, **own, objectives={"val_accuracy": "maximize"}, pruner=pruner)
+def test_a_pruner_ends_bad_blocks_of_tpe_and_a_stopped_search_resumes(pruner: Any) -> None:
+    space = {"x": {"low": 0.0, "high": 1.0}}
+    objectives = {"val_accuracy": "maximize"}
+    wanted = search("tpe", space=space, objectives=objectives, pruner=pruner)
     first, second = Suggester(wanted, seed=3), Suggester(wanted, seed=3)
     curves = []
     for index in range(20):
