@@ -4,10 +4,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import logging
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from orchestrator.cli.progress import PlainLines
     from orchestrator.core.start_command import StartCommand
     from orchestrator.planning.plan import Plan
-    from orchestrator.scheduling.sweep import RunResult
+    from orchestrator.scheduling.sweep import RunOptions, RunResult
     from orchestrator.spec import SweepSpec
 
 _log = logging.getLogger("rnnsweep")
@@ -40,7 +40,7 @@ _QUICK_TRIALS = 10_000
     "--prometheus", help="Also write the sign of life to this file, for Prometheus' node exporter."
 )
 @options.typed_as_option
-def run(  # noqa: PLR0913, PLR0915, PLR0917  (its options)
+def run(  # noqa: PLR0913, PLR0917  (its options)
     spec: Path,
     overrides: tuple[str, ...],
     address: str | None,
@@ -49,7 +49,10 @@ def run(  # noqa: PLR0913, PLR0915, PLR0917  (its options)
     typed: StartCommand | None,
     wait_quiet_s: float | None,
     prometheus: Path | None,
-    **flags: bool,
+    fresh: bool,
+    retry_failed: bool,
+    same_code: bool,
+    take_over: bool,
 ) -> int:
     """Run or resume the sweep of a SPEC file, then report on it."""
     from orchestrator.execution.workload_check import check_spec_file
@@ -58,78 +61,126 @@ def run(  # noqa: PLR0913, PLR0915, PLR0917  (its options)
     checked = check_spec_file(spec, overrides, on_cluster=address is not None, tell=tell)
     if not quiet:  # before imports that take seconds
         show(f"{checked.name}: loading Ray and MLflow takes 10 to 60 s\n", err=True)
-    from orchestrator.cli.progress import WaitingLine, make_view
     from orchestrator.cli.ui import view_of
-    from orchestrator.core.stop_signal import Stopped, StopSignal, exit_at_once
-    from orchestrator.scheduling.sweep import RunOptions, run_checked_sweep
+    from orchestrator.core.stop_signal import Stopped
+    from orchestrator.scheduling.sweep import RunOptions
     from orchestrator.storage.home import SweepFolder
     from orchestrator.storage.tracking.trackers import tracking_uri
 
     home = sweep_home()
-    store = tracking_uri(home, os.environ)
-    folder = SweepFolder(home, checked.name)
-    folder.make()
-    log = folder.log
     typed = typed or options.start_command(
         "run", spec, overrides, address=address, prometheus=prometheus
     )
-    resume = str(typed.with_flags("--retry-failed") if flags["retry_failed"] else typed)
-    begun, form = False, messages()
+    resume = str(typed.with_flags("--retry-failed") if retry_failed else typed)
+    run_options = RunOptions(
+        home,
+        tracking_uri(home, os.environ),
+        address,
+        fresh=fresh,
+        retry_failed=retry_failed,
+        same_code=same_code,
+        take_over=take_over,
+        wait_quiet_s=wait_quiet_s,
+        prometheus=prometheus,
+        start=typed,
+    )
+    folder = SweepFolder(home, checked.name)
+    folder.make()
+    start = _AttendedStart(checked, run_options, folder.log, resume, yes=yes, quiet=quiet)
     try:
-        with quiet_process(log) as console, contextlib.ExitStack() as tidy:
-            stopping = "Stopping: finished trials are kept; a second Ctrl-C stops at once."
-            kept = f"Stopped at once; finished trials are kept. Resume with: {resume}"
-
-            waiting = tidy.enter_context(WaitingLine(console, form))
-
-            def inform(text: str, event: str = "phase", **facts: Any) -> None:
-                _log.info("%s", text)
-                waiting.clear()
-                if not quiet or form.are_json:
-                    console.print(form.line(text, event, **facts), soft_wrap=True)
-
-            def confirm(plan: Plan, missing: int) -> None:
-                text = _announcement(checked, plan, missing, store, log)
-                inform(text, "plan", sweep=checked.name, missing=missing, **plan.as_json())
-                trials = missing + plan.awaited_trials
-                if trials > options.MANY_TRIALS and not yes and console.is_terminal:
-                    with stop.at_once():
-                        ask = functools.partial(console.input, markup=False)
-                        options.expect_confirmation(f"Run {trials} trials?", ask)
-
-            def view(plan: Plan) -> PlainLines:
-                nonlocal begun
-                begun = True
-                return make_view(console, plan, form, quiet=quiet)
-
-            with StopSignal(
-                lambda: console.print(form.line(stopping), soft_wrap=True),
-                lambda: exit_at_once(console.file.fileno(), f"{form.line(kept)}\n"),
-            ) as stop:
-                run_options = RunOptions(
-                    home,
-                    store,
-                    address,
-                    **flags,
-                    wait_quiet_s=wait_quiet_s,
-                    prometheus=prometheus,
-                    start=typed,
-                    phase=inform,
-                    waiting=waiting.show,
-                )
-                ended = run_checked_sweep(
-                    checked, run_options, stop=stop, view=view, confirm=confirm
-                )
-                _log.info("the sweep is %s", ended.record.state)
-        code = _report_end(ended, resume, begun=begun or quiet)
+        ended = start.run()
+        code = _report_end(ended, resume, begun=start.has_begun or quiet)
         if ended.record.trials and not quiet:
-            show(f"{view_of(ended.record, store)}\n", err=True)
+            show(f"{view_of(ended.record, run_options.tracking_uri)}\n", err=True)
         return code
     except Stopped:
         show(f"Stopped before a trial was started. Resume with: {resume}\n", err=True)
         return exit_codes.EXIT_STOPPED
     except Exception as error:  # noqa: BLE001  (a bug, whose exit code must be ours)
-        return _report_error(error, log, resume if begun else None)
+        return _report_error(error, folder.log, resume if start.has_begun else None)
+
+
+class _AttendedStart:
+    """A start of a sweep whose user is told what it does, may decline it, and may stop it.
+
+    Other output of this process goes to `log`. `resume` is the command that continues the sweep.
+    `has_begun` is true as soon as trials may have been run.
+    """
+
+    def __init__(
+        self,
+        spec: SweepSpec,
+        run_options: RunOptions,
+        log: Path,
+        resume: str,
+        *,
+        yes: bool,
+        quiet: bool,
+    ) -> None:
+        self.has_begun = False
+        self._spec, self._run_options, self._log_path, self._resume = spec, run_options, log, resume
+        self._is_confirmed, self._is_quiet = yes, quiet
+        self._form = messages()
+
+    def run(self) -> RunResult:
+        """Run the sweep; raise what `run_checked_sweep` raises."""
+        from orchestrator.cli.progress import WaitingLine
+        from orchestrator.core.stop_signal import StopSignal
+        from orchestrator.scheduling.sweep import run_checked_sweep
+
+        with (
+            quiet_process(self._log_path) as self._console,
+            WaitingLine(self._console, self._form) as self._waiting,
+            StopSignal(self._announce_stop, self._exit_at_once) as self._stop,
+        ):
+            ended = run_checked_sweep(
+                self._spec,
+                replace(self._run_options, phase=self._inform, waiting=self._waiting.show),
+                stop=self._stop,
+                view=self._begin_view,
+                confirm=self._confirm,
+            )
+            _log.info("the sweep is %s", ended.record.state)
+            return ended
+
+    def _inform(self, text: str, event: str = "phase", **facts: Any) -> None:
+        """Log what begins now; print it too, unless the user wants quiet."""
+        _log.info("%s", text)
+        self._waiting.clear()
+        if not self._is_quiet or self._form.are_json:
+            self._console.print(self._form.line(text, event, **facts), soft_wrap=True)
+
+    def _confirm(self, plan: Plan, missing: int) -> None:
+        """Announce the plan; ask whether to run it if it is large, and refuse if not."""
+        text = _announcement(
+            self._spec, plan, missing, self._run_options.tracking_uri, self._log_path
+        )
+        self._inform(text, "plan", sweep=self._spec.name, missing=missing, **plan.as_json())
+        trials = missing + plan.awaited_trials
+        is_large = trials > options.MANY_TRIALS
+        if is_large and not self._is_confirmed and self._console.is_terminal:
+            ask = functools.partial(self._console.input, markup=False)
+            with self._stop.at_once():
+                options.expect_confirmation(f"Run {trials} trials?", ask)
+
+    def _begin_view(self, plan: Plan) -> PlainLines:
+        """Return the view of the trials, which begin now."""
+        from orchestrator.cli.progress import make_view
+
+        self.has_begun = True
+        return make_view(self._console, plan, self._form, quiet=self._is_quiet)
+
+    def _announce_stop(self) -> None:
+        """Answer the first Ctrl-C."""
+        text = "Stopping: finished trials are kept; a second Ctrl-C stops at once."
+        self._console.print(self._form.line(text), soft_wrap=True)
+
+    def _exit_at_once(self) -> None:
+        """Answer the second Ctrl-C: end the process."""
+        from orchestrator.core.stop_signal import exit_at_once
+
+        text = f"Stopped at once; finished trials are kept. Resume with: {self._resume}"
+        exit_at_once(self._console.file.fileno(), f"{self._form.line(text)}\n")
 
 
 def _announcement(spec: SweepSpec, plan: Plan, missing: int, tracking_uri: str, log: Path) -> str:
