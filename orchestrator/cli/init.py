@@ -1,4 +1,4 @@
-"""`rnnsweep init` writes a spec to begin with; `rnnsweep demo` runs the quickstart."""
+"""`rnnsweep init`: a spec to begin with."""
 
 # ruff: noqa: PLC0415
 
@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -14,7 +13,6 @@ from orchestrator.cli import options
 from orchestrator.cli.command import command
 from orchestrator.cli.messages import show, unwritable
 from orchestrator.cli.output import write_output
-from orchestrator.cli.run import run
 from orchestrator.core.errors import Refusal
 from orchestrator.core.version import ROOT
 
@@ -84,15 +82,3 @@ def _next_commands(spec: str, template: str) -> tuple[str, ...]:
         return "doctor", f"plan {spec}", f"run {spec}"
     dashboard = "--address http://HEAD:8265"
     return f"doctor {dashboard}", f"plan {spec} --address HEAD:6379", f"submit {spec} {dashboard}"
-
-
-_DEMO_PARAMS = [param for param in run.params if param.name not in ("spec", "address", "typed")]
-
-
-@command(examples=["rnnsweep demo"], params=_DEMO_PARAMS)
-@click.pass_context
-def demo(context: click.Context, /, overrides: tuple[str, ...], **flags: Any) -> None:
-    """Run the quickstart, a sweep of three minutes, and report on it."""
-    flags["spec"] = sweeps_folder() / "quickstart.yaml"
-    typed = options.start_command("demo", None, overrides)
-    context.invoke(run, overrides=overrides, address=None, typed=typed, **flags)

@@ -14,19 +14,24 @@ from orchestrator.cli.best import best
 from orchestrator.cli.check import check_command
 from orchestrator.cli.command import CommandGroup, CommandWithExamples
 from orchestrator.cli.compare import compare
+from orchestrator.cli.demo import demo
 from orchestrator.cli.doctor import doctor
 from orchestrator.cli.exit_codes import EXIT_CODES_HELP
 from orchestrator.cli.export import export
 from orchestrator.cli.hardware import hardware
-from orchestrator.cli.init import demo, init
-from orchestrator.cli.jobs import logs, repair, status, stop, submit
+from orchestrator.cli.init import init
 from orchestrator.cli.list_sweeps import list_command
+from orchestrator.cli.logs import logs
 from orchestrator.cli.parity import parity
 from orchestrator.cli.plan import plan
 from orchestrator.cli.predict import predict
 from orchestrator.cli.query import query
+from orchestrator.cli.repair import repair
 from orchestrator.cli.report import report
 from orchestrator.cli.run import run
+from orchestrator.cli.status import status
+from orchestrator.cli.stop import stop
+from orchestrator.cli.submit import submit
 from orchestrator.cli.ui import ui
 from orchestrator.cli.workloads import workloads
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+import json
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import click
 
@@ -16,6 +17,9 @@ from orchestrator.core.errors import Refusal
 from orchestrator.core.start_command import StartCommand
 from orchestrator.storage.home import sweep_home
 from workloads.own_code import code_in
+
+if TYPE_CHECKING:
+    from orchestrator.spec import Price
 
 CommandFunction = TypeVar("CommandFunction", bound=Callable[..., Any])
 
@@ -224,6 +228,12 @@ def start_options(function: Callable[..., int]) -> Callable[..., int]:
 def set_words(overrides: Sequence[str]) -> list[str]:
     """Return the overrides as they are typed: `--set KEY=VALUE` for each."""
     return [word for override in overrides for word in ("--set", override)]
+
+
+def prices_override(prices: Sequence[Price]) -> str:
+    """Return the override that has these prices, for a command that does not have their file."""
+    table = [price.model_dump(mode="json", exclude_unset=True) for price in prices]
+    return f"prices={json.dumps(table)}"
 
 
 def start_command(

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,9 +14,9 @@ import click
 
 from orchestrator import api
 from orchestrator.cli import options
+from orchestrator.cli.cluster_starts import expect_start
 from orchestrator.cli.command import command
 from orchestrator.cli.exit_codes import COMPLETE
-from orchestrator.cli.jobs import fetch_report, prices_word
 from orchestrator.cli.messages import show, show_progress, unwritable, wants_colour
 from orchestrator.cli.output import width, write_output
 from orchestrator.core.errors import Refusal
@@ -140,17 +141,16 @@ def report(  # noqa: PLR0913  (its options)
     if address is not None and plots is not None:
         raise Refusal("--plots: expected without --address; the page (-o NAME.html) has the plots")
     if address is not None:
-        words = [f"--format={form}"]
-        if baseline is not None:
-            words.append(f"--baseline={baseline}")
-        if generation is not None:
-            words.append(f"--generation={generation}")
-        words += [f"--target={target}" for target in targets]
-        words += [f"--set={prices_word(prices)}"] if prices else []
-        words += [f"--section={part}" for part in parts]
-        if full:
-            words.append("--full")
-        write_output(fetch_report(address, sweep, words), path)
+        words = [
+            f"--format={form}",
+            *([f"--baseline={baseline}"] if baseline is not None else []),
+            *([f"--generation={generation}"] if generation is not None else []),
+            *(f"--target={target}" for target in targets),
+            *([f"--set={options.prices_override(prices)}"] if prices else []),
+            *(f"--section={part}" for part in parts),
+            *(["--full"] if full else []),
+        ]
+        write_output(_fetch_report(address, sweep, words), path)
         return COMPLETE
     if sweep is None:
         sweep = _latest_sweep()
@@ -181,6 +181,22 @@ def report(  # noqa: PLR0913  (its options)
             raise unwritable(plots, error) from error
         show_progress(f"wrote {len(drawn)} files into {plots}")
     return COMPLETE
+
+
+def _fetch_report(address: str, sweep: str | None, words: Sequence[str]) -> bytes:
+    """Return what `rnnsweep report` writes on the head of a cluster, where its store is reached.
+
+    Without `sweep`, a name or a label, it is the one that was submitted last.
+    """
+    from orchestrator.cluster.jobs import Cluster
+
+    cluster = Cluster(address)
+    starts = sorted(cluster.starts(), key=lambda start: start.started_s or 0.0)
+    name = sweep or (starts[-1].sweep if starts else "")
+    start = expect_start(cluster, name.partition("#")[0])
+    report_words = ["python", "-m", "orchestrator", "report", name, *words, "-o", "report.out"]
+    content = cluster.fetch(shlex.join(report_words), "report.out", "report", like=start.id)
+    return content.encode()
 
 
 def _read_prices(overrides: Sequence[str]) -> Sequence[Price]:

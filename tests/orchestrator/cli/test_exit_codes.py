@@ -21,9 +21,9 @@ CALLED_BY: dict[str, str] = {
     "plan mine.yaml": "orchestrator.execution.workload_check.check_spec_file",
     "submit mine.yaml --address http://127.0.0.1:9": "orchestrator.spec.load_spec",
     "logs mine --address http://127.0.0.1:9": "orchestrator.cluster.jobs.Cluster",
-    "stop mine": "orchestrator.cli.jobs.sweep_home",
-    "repair mine": "orchestrator.cli.jobs.sweep_home",
-    "status": "orchestrator.cli.jobs.sweep_home",
+    "stop mine": "orchestrator.cli.stop.sweep_home",
+    "repair mine": "orchestrator.cli.repair.sweep_home",
+    "status": "orchestrator.cli.status.sweep_home",
     "list": "orchestrator.cli.list_sweeps.sweep_home",
     "report mine": "orchestrator.api.read_sweep",
     "best mine": "orchestrator.api.read_sweep",
@@ -38,7 +38,7 @@ CALLED_BY: dict[str, str] = {
     "parity --save here": "orchestrator.diagnostics.parity.prepare_saving",
     "ui": "orchestrator.cli.ui.sweep_home",
     "init": "orchestrator.cli.init.sweeps_folder",
-    "demo": "orchestrator.cli.init.sweeps_folder",
+    "demo": "orchestrator.cli.demo.sweeps_folder",
     "doctor": "orchestrator.diagnostics.doctor.check_machine",
 }
 """Each command as it is typed, and a function that it calls."""
