@@ -217,15 +217,17 @@ def report(
     *,
     baseline: str | None = None,
     targets: Sequence[float] = (),
+    prices: str | Path | Sequence[Mapping[str, Any]] = (),
     generation: int | None = None,
     tracking_uri: str | None = None,
 ) -> Report:
     """Return the report of a sweep: `print` shows the answer, a notebook also its table.
 
     `baseline` names an implementation, variant or arm to compare with; `targets` are values of
-    val_accuracy, to which the time, energy and cost are reported. `save` writes the whole report as
-    a page, Markdown, text, JSON or CSV, and `summary` has all its numbers. Raise `BaselineError` if
-    no arm has the name of the baseline.
+    val_accuracy, to which the time, energy and cost are reported. `prices` are those of a spec, a
+    list or the name of a file: the costs by them are in this report alone. `save` writes the whole
+    report as a page, Markdown, text, JSON or CSV, and `summary` has all its numbers. Raise
+    `BaselineError` if no arm has the name of the baseline, and `SpecError` for wrong prices.
 
     Example:
         >>> answer = report("quickstart")
@@ -239,7 +241,20 @@ def report(
     from orchestrator.report.shown import Report
 
     record = _record(sweep, generation, tracking_uri)
+    if prices:
+        record = _with_prices(record, prices)
     return Report(summarise(record, baseline, targets))
+
+
+def _with_prices(
+    record: SweepRecord, prices: str | Path | Sequence[Mapping[str, Any]]
+) -> SweepRecord:
+    from orchestrator.planning.pricing import with_prices
+    from orchestrator.spec.reading import read_prices
+
+    value = str(prices) if isinstance(prices, str | Path) else list(prices)
+    override = f"prices={json.dumps(value, default=str)}"  # dates as text
+    return with_prices(record, read_prices([override], Path.cwd()))
 
 
 def query(  # noqa: PLR0913

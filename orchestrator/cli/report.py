@@ -110,9 +110,10 @@ def report(  # noqa: PLR0913  (its options)
     port: int | None,
 ) -> int:
     """Report on a SWEEP; without a name, on the latest one."""
+    prices = _read_prices(overrides)
     if serve:
         written = {"--format": form, "--output": path, "--plots": plots, "--address": address}
-        written |= {"--full": full, "--section": parts, "--set": overrides}
+        written |= {"--full": full, "--section": parts}
         if refused := [name for name, value in written.items() if value]:
             raise Refusal(
                 f"--serve: expected without {', '.join(refused)}: it shows the whole page of a"
@@ -126,11 +127,11 @@ def report(  # noqa: PLR0913  (its options)
             generation=generation,
             baseline=baseline,
             targets=targets,
+            prices=prices,
         )
         return serving.serve(live, port)
     if port is not None:
         raise Refusal("--port: expected with --serve")
-    prices = _read_prices(overrides)
     form = form or options.usual_form(path, _FORMATS)
     options.expect_no_terminal(form, path, sweep or "report")
     if (full or parts) and form not in ("text", "markdown"):

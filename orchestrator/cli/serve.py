@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from orchestrator import api
 from orchestrator.analysis.summary import summarise
@@ -32,6 +32,9 @@ from orchestrator.core.text import duration
 from orchestrator.report.formats.html import to_html
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.tracking.errors import SweepNotFound
+
+if TYPE_CHECKING:
+    from orchestrator.spec import Price
 
 _HOST, _PORT = "127.0.0.1", 8765
 """The address, and the port if nobody else has it."""
@@ -59,13 +62,14 @@ class LiveReport:
         generation: int | None = None,
         baseline: str | None = None,
         targets: Sequence[float] = (),
+        prices: Sequence[Price] = (),
     ) -> None:
         """Read the sweep; raise `Refusal` if there is none, or it cannot be reported."""
         name, _, number = sweep.partition("#")
         self._folder = SweepFolder(home, name)
         self._number = generation or (int(number) if number.isdecimal() else None)
         self._sweep, self._generation = sweep, generation
-        self._baseline, self._targets = baseline, targets
+        self._baseline, self._targets, self._prices = baseline, targets, prices
         self._lock = threading.Lock()
         self._seen: object = None
         self._behind = 0
@@ -149,6 +153,10 @@ class LiveReport:
         return True
 
     def _draw(self, record: SweepRecord) -> None:
+        if self._prices:
+            from orchestrator.planning.pricing import with_prices  # noqa: PLC0415
+
+            record = with_prices(record, self._prices)
         summary = summarise(record, self._baseline if record.trials else None, self._targets)
         page = to_html(summary, live_version=self.version + 1).encode(errors="replace")
         with self._lock:

@@ -1,6 +1,7 @@
 """The Python interface: its documented examples, its arguments, and how light it is to import."""
 
 import ast
+import datetime
 import doctest
 import inspect
 import json
@@ -15,6 +16,7 @@ from typing import Any, TypeAlias
 from unittest.mock import Mock
 
 import pytest
+import yaml
 
 import rnnsweep
 from orchestrator import api
@@ -105,6 +107,24 @@ def test_the_documented_examples_run(
     (example,) = doctest.DocTestFinder(recurse=False).find(getattr(api, name), name)
     assert example.examples
     assert doctest.DocTestRunner().run(example).failed == 0
+
+
+@pytest.mark.usefixtures("home")
+def test_a_report_counts_with_the_prices_that_are_given(tmp_path: Path) -> None:
+    def costs(**prices: Any) -> list[float | None]:
+        trials = api.report("quickstart", **prices).summary.trials
+        return [trial.metrics.get("cost_usd") for trial in trials]
+
+    day = datetime.date(2026, 11, 21)
+    price = {"hardware": "cpu", "usd_per_hour": 3.6, "source": "a bill", "date": day}
+    file = tmp_path / "bills.yaml"
+    file.write_text(yaml.safe_dump({"prices": [price]}))
+    given = costs(prices=[price])
+    assert len(given) == 24 and None not in given
+    assert costs(prices=file) == costs(prices=str(file)) == given
+    assert set(costs()) == {None}, "the sweep itself is not changed"
+    with pytest.raises(SpecError, match="usd_per_year"):
+        api.report("quickstart", prices=[{**price, "usd_per_year": 1}])
 
 
 def test_the_documented_sweep_runs_in_a_script(tmp_path: Path) -> None:

@@ -150,6 +150,23 @@ def test_a_sweep_that_has_just_begun_is_shown_without_trials(home: Path) -> None
 
 
 @pytest.mark.usefixtures("home")
+def test_the_page_counts_with_the_prices_that_are_given(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages = list[bytes]()
+
+    def draw_once(live: LiveReport, _: int | None) -> int:
+        pages.append(live.page)
+        return 0
+
+    monkeypatch.setattr("orchestrator.cli.serve.serve", draw_once)
+    price = "{hardware: cpu, usd_per_hour: 3.6, source: a bill, date: 2026-11-21}"
+    assert run("report", "quickstart", "--serve")[0] == 0
+    assert run("report", "quickstart", "--serve", "--set", f"prices=[{price}]")[0] == 0
+    assert [b"a bill" in page for page in pages] == [False, True]
+
+
+@pytest.mark.usefixtures("home")
 @pytest.mark.parametrize(
     "words", [["-o", "page.html"], ["--format", "text"], ["--section", "speed"], ["--full"]]
 )
