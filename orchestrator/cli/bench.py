@@ -12,12 +12,21 @@ import click
 
 from orchestrator.cli import options
 from orchestrator.cli.command import command
-from orchestrator.cli.exit_codes import COMPLETE, EXIT_STOPPED, WITH_FAILURES, interrupted_by
+from orchestrator.cli.exit_codes import (
+    COMPLETE,
+    EXIT_STOPPED,
+    WITH_FAILURES,
+    held_back,
+    interrupted_by,
+)
 from orchestrator.cli.messages import messages, show, show_progress
 from orchestrator.cli.output import width, write, write_output
+from orchestrator.core.text import duration
 from workloads.protocol import TimedWork
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from orchestrator.diagnostics.bench import Bench
     from orchestrator.hardware import Look, OtherWork
 
@@ -106,23 +115,16 @@ def bench(
         write_output(benches.as_spec(made).encode(), save_spec)
     _show_estimate(made, rounds, str(made.effort(rounds)))
     _wait_until_quiet(look, made, named["wait_quiet_s"])
-    code = COMPLETE
     with interrupted_by(signal.SIGTERM):
-        try:
-            _run(made, rounds)
-        except KeyboardInterrupt:
-            made.rounds = [trials for trials in made.rounds if all(trial.ended for trial in trials)]
-            if not made.rounds:
-                raise
-            show(f"Stopped after {len(made.rounds)} of {rounds} rounds.\n", err=True)
-            code = EXIT_STOPPED
-    summary = summarise(made.record())
-    write(benches.as_document(summary))
-    if export_json is not None:
-        write_output(summary_json(summary).encode(), export_json)
-    if code == COMPLETE and summary.left_out:
-        return WITH_FAILURES
-    return code
+        has_all_rounds = _run_until_interrupted(made, rounds)
+        with held_back(signal.SIGINT, signal.SIGTERM):  # nothing that was measured is lost
+            summary = summarise(made.record())
+            write(benches.as_document(summary))
+            if export_json is not None:
+                write_output(summary_json(summary).encode(), export_json)
+    if not has_all_rounds:
+        return EXIT_STOPPED
+    return WITH_FAILURES if summary.left_out else COMPLETE
 
 
 def _show_estimate(made: Bench, rounds: int, text: str) -> None:
@@ -131,45 +133,71 @@ def _show_estimate(made: Bench, rounds: int, text: str) -> None:
     show_progress(text, "estimate", **facts, seconds_left=made.seconds_left(rounds))
 
 
+def _run_until_interrupted(made: Bench, rounds: int) -> bool:
+    """Run the rounds; at Ctrl-C keep the whole ones, if any. Return whether it was not stopped."""
+    try:
+        _run(made, rounds)
+    except KeyboardInterrupt:
+        made.rounds = [trials for trials in made.rounds if all(trial.ended for trial in trials)]
+        if not made.rounds:
+            raise
+        show(f"Stopped after {len(made.rounds)} of {rounds} rounds.\n", err=True)
+        return False
+    return True
+
+
 def _run(made: Bench, rounds: int) -> None:
     """Run the rounds, and show them on stderr: live on a terminal, else a line as each begins."""
     from rich.console import Console
     from rich.live import Live
+
+    console = Console(stderr=True)
+    if console.is_terminal and not messages().are_json:
+        with Live(console=console, auto_refresh=False, transient=True) as live:
+            made.run(rounds, lambda doing: live.update(_drawn(made, rounds, doing), refresh=True))
+    else:
+        made.run(rounds, _RoundLines(made, rounds).show)
+
+
+class _RoundLines:
+    """Prints a line as each round begins, and the estimate after the first slices."""
+
+    def __init__(self, made: Bench, rounds: int) -> None:
+        self._made, self._rounds = made, rounds
+        self._rounds_shown, self._is_estimated = 0, False
+
+    def show(self, _doing: str) -> None:
+        """Print what is new since the last call."""
+        from orchestrator.diagnostics.bench import HOW_TO_SHORTEN
+
+        begun, left_s = len(self._made.rounds), self._made.seconds_left(self._rounds)
+        if begun > self._rounds_shown:
+            self._rounds_shown = begun
+            facts = {"round": begun, "rounds": self._rounds, "seconds_left": left_s}
+            show_progress(_round_text(begun, self._rounds, left_s), "round", **facts)
+        elif begun == 1 and left_s is not None and not self._is_estimated:
+            self._is_estimated = True
+            text = f"about {duration(left_s)} for all rounds. {HOW_TO_SHORTEN}"
+            _show_estimate(self._made, self._rounds, text)
+
+
+def _drawn(made: Bench, rounds: int, doing: str) -> Text:
+    """Return the results so far for a terminal, below the round that runs."""
     from rich.text import Text
 
     from orchestrator.analysis.summary import summarise
-    from orchestrator.core.text import duration
-    from orchestrator.diagnostics.bench import HOW_TO_SHORTEN, as_document
+    from orchestrator.diagnostics.bench import as_document
     from orchestrator.report.formats.text import to_text
 
-    console, shown, is_estimated = Console(stderr=True), 0, False
+    head = _round_text(len(made.rounds), rounds, made.seconds_left(rounds))
+    document = as_document(summarise(made.record()))
+    head += f": {doing}" if doing else ""
+    return Text.from_ansi(f"{head}\n{to_text(document, width(), colour=True)}")
 
-    def round_text(left_s: float | None) -> str:
-        text = f"round {len(made.rounds)} of {rounds}"
-        return text if left_s is None else f"{text}, about {duration(left_s)} left"
 
-    def print_round(_: str) -> None:
-        nonlocal shown, is_estimated
-        left_s = made.seconds_left(rounds)
-        if len(made.rounds) > shown:
-            shown = len(made.rounds)
-            facts = {"round": shown, "rounds": rounds, "seconds_left": left_s}
-            show_progress(round_text(left_s), "round", **facts)
-        elif len(made.rounds) == 1 and left_s is not None and not is_estimated:
-            is_estimated = True
-            text = f"about {duration(left_s)} for all rounds. {HOW_TO_SHORTEN}"
-            _show_estimate(made, rounds, text)
-
-    def drawn(doing: str) -> Text:
-        head = round_text(made.seconds_left(rounds)) + (f": {doing}" if doing else "")
-        document = as_document(summarise(made.record()))
-        return Text.from_ansi(f"{head}\n{to_text(document, width(), colour=True)}")
-
-    if console.is_terminal and not messages().are_json:
-        with Live(console=console, auto_refresh=False, transient=True) as live:
-            made.run(rounds, lambda doing: live.update(drawn(doing), refresh=True))
-    else:
-        made.run(rounds, print_round)
+def _round_text(number: int, rounds: int, left_s: float | None) -> str:
+    text = f"round {number} of {rounds}"
+    return text if left_s is None else f"{text}, about {duration(left_s)} left"
 
 
 def _wait_until_quiet(look: Look, made: Bench, wait_s: float | None) -> None:

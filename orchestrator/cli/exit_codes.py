@@ -86,6 +86,24 @@ def _keep_traceback(error: Exception, log: Path | None) -> str:
 
 
 @contextlib.contextmanager
+def held_back(*signals: signal.Signals) -> Iterator[None]:
+    """Let these signals wait for the end of the block; the first one that came is handled there."""
+    came = list[int]()
+
+    def note(number: int, _: object) -> None:
+        came.append(number)
+
+    before = {number: signal.signal(number, note) for number in signals}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if came:
+            signal.raise_signal(came[0])
+
+
+@contextlib.contextmanager
 def interrupted_by(*signals: signal.Signals) -> Iterator[None]:
     """Handle these signals like Ctrl-C within the block, so that child processes are ended."""
     before = {number: signal.signal(number, signal.default_int_handler) for number in signals}

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import signal
 from argparse import Namespace
 from collections.abc import Generator, Iterator
 from dataclasses import replace
@@ -10,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from orchestrator.analysis.summary import summarise
+from orchestrator.analysis.summary import ReportSummary, summarise
 from orchestrator.core.trial import Outcome
 from orchestrator.diagnostics import bench as benches
 from orchestrator.execution.interleaved_round import InterleavedRound
 from orchestrator.execution.job import JobProgress, TrialRun
-from orchestrator.report.document import Kind
+from orchestrator.report.document import Document, Kind
 from orchestrator.spec import load_spec
 from tests.building.arms import PORTABLE, XLA
 from tests.building.records import build_paired_record, build_record
@@ -87,26 +88,46 @@ def test_an_arm_that_fails_is_named_and_the_others_are_timed(run: Run) -> None:
     assert (base["used"], slow["used"]) == (1, 0)
 
 
-def test_whole_rounds_are_kept_on_ctrl_c(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def run_without_trainers(monkeypatch: pytest.MonkeyPatch, *, interrupted: int = 0) -> None:
+    """Let rounds end at once. In this one, Ctrl-C comes between its two trials."""
     begun = itertools.count(1)
 
     class Round(InterleavedRound):
-        """A round without trainers. Ctrl-C comes in the third one, between its two trials."""
-
         def run(self) -> Generator[JobProgress, None, None]:
             number, (base, slow) = next(begun), self.trial_runs
             for trial_run, seconds in ((base, 0.002), (slow, 0.003)):
                 trial_run.slices.append(SliceDone(1, seconds))
                 trial_run.end()
-                if number == 3:
+                if number == interrupted:
                     raise KeyboardInterrupt
             yield JobProgress(1)
 
     monkeypatch.setattr(benches, "InterleavedRound", Round)
+
+
+def test_whole_rounds_are_kept_on_ctrl_c(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_without_trainers(monkeypatch, interrupted=3)
     code, _, exported = bench(run, cut=1)
     speedup = exported["arms"][1]["speedup"]
     assert (code, exported["sweep"]["blocks"], speedup["high"]) == (3, 2, None)
     assert speedup["value"] == pytest.approx(1 / 1.5)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_rounds_that_ended_are_exported_when_ctrl_c_comes_after_the_last_one(
+    run: Run, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    as_document = benches.as_document
+
+    def interrupted(summary: ReportSummary) -> Document:
+        signal.raise_signal(number)
+        return as_document(summary)
+
+    run_without_trainers(monkeypatch)
+    monkeypatch.setattr(benches, "as_document", interrupted)
+    code, out, exported = bench(run)
+    assert (code, exported["sweep"]["blocks"]) == (3, 6)
+    assert "none/slow is 1.5" in out
 
 
 def test_the_answer_ends_with_the_lines_that_put_the_fastest_one_to_use() -> None:
