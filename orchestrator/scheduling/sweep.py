@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from orchestrator import __version__
 from orchestrator.analysis.statistics.bias import effect_of_other_work
@@ -32,7 +32,7 @@ from orchestrator.execution.gpu_presence import GpuQuestion, GpuUse, ask_nodes
 from orchestrator.hardware import Look, Node, OtherWork, classify, observe_other_work
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.objectives import open_limit
-from orchestrator.planning.plan import Plan, UnusableGpu, Waiting, make_plan
+from orchestrator.planning.plan import AwaitedArm, Plan, PlannedArm, UnusableGpu, Waiting, make_plan
 from orchestrator.planning.pricing import repriced
 from orchestrator.scheduling import remaining
 from orchestrator.scheduling.best_models import BestModels, log_models
@@ -47,14 +47,14 @@ from orchestrator.scheduling.runnable import (
     replaced_baseline,
 )
 from orchestrator.scheduling.session import Session
+from orchestrator.scheduling.sweep_records import Generation, SweepRecords
 from orchestrator.scheduling.watcher import Watcher
 from orchestrator.spec import SweepSpec
-from orchestrator.storage import resume
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import Journal, SessionEnded
 from orchestrator.storage.tracking.errors import LeaseHeld
 from orchestrator.storage.tracking.recorder import Recorder
-from orchestrator.storage.tracking.records import ANSWER_LIMIT, MANIFEST, Answer, SweepOpening
+from orchestrator.storage.tracking.records import ANSWER_LIMIT, MANIFEST, Answer
 from workloads.own_code import code_folders
 from workloads.registry import find_workload
 
@@ -141,14 +141,14 @@ def run_checked_sweep(
     `plan.awaited`, before the start waits for hardware or runs anything; it raises to decline.
 
     Raise `Refusal` (`StillBusy` after a wait for a quiet machine), `BaselineError` or `Stopped` if
-    nothing was run, `NotRecorded` if the store was
-    too slow at the end (nothing is lost), `LeaseHeld` if another driver has taken over the sweep,
-    and `TrackingError` if the store cannot be used.
+    nothing was run, `NotRecorded` if the store was too slow at the end (nothing is lost),
+    `LeaseHeld` if another driver has taken over the sweep, and `TrackingError` if the store cannot
+    be used.
     """
     with ExitStack() as cleanup:
-        start = _Start(spec, options, stop, cleanup)
+        start = _begin(spec, options, stop, cleanup)
         if start.work.missing or start.awaited:
-            if not start.on_cluster:  # whose nodes have their own copies
+            if not start.hardware.on_cluster:  # whose nodes have their own copies
                 refuse_missing_data(spec)
             start.tell_other_work()
             confirm(start.work.running, start.work.missing)  # before a cloud node is asked for
@@ -158,70 +158,164 @@ def run_checked_sweep(
         return _finish(start, stopped)
 
 
-class _Start:
-    """A start of a sweep: its hardware, and what earlier starts left.
+def _begin(spec: SweepSpec, options: RunOptions, stop: StopSignal, cleanup: ExitStack) -> _Start:
+    """Lock the sweep, find its hardware, and open its journal and store; `cleanup` ends all that.
 
-    `state` is the journal's, and follows it. `before` and `opened` are the tracking store's: what
-    it had of the sweep, and what this start last declared to it. `awaited` are the arms whose nodes
-    the start waits for, or has waited for. `without_data` is the failure for want of the data that
-    all trials share, on a machine where no trial had them.
+    A cluster is joined now; Ray on this machine starts only when a trial is missing.
+    """
+    folder = SweepFolder(options.home, spec.name)
+    cleanup.enter_context(folder.lock())
+    # The look and the recorder's start take seconds, which pass beside the next steps.
+    look = Look() if options.address is None else None
+    log = folder.path / "recorder.log"
+    recorder = cleanup.enter_context(Recorder(options.tracking_uri, options.home, log))
+    pulse = cleanup.enter_context(Pulse(folder, recorder, log, options.prometheus))
+    options = replace(options, phase=pulse.noting(options.phase))
+    hardware = _Hardware(spec, options, stop, cleanup, look)
+    plan = make_plan(spec, classify(hardware.nodes), "to come" if hardware.on_cluster else None)
+    expect_runnable(spec, plan)  # before journal and store have anything of the sweep
+    options.phase("Opening MLflow")
+    generation = Generation.find(spec, folder, recorder, fresh=options.fresh)
+    journal = cleanup.enter_context(Journal(generation.folder))
+    pulse.journal = journal  # also the sign of life of a start that is refused has its trials
+    records = SweepRecords.open(
+        spec,
+        plan,
+        generation,
+        journal,
+        recorder,
+        options.start,
+        same_code=options.same_code,
+        take_over=options.take_over,
+    )
+    return _Start(spec, options, stop, hardware, records, pulse, plan)
+
+
+class _Hardware:
+    """The nodes of a start: those of a cluster, which is joined at once, or this machine."""
+
+    def __init__(
+        self,
+        spec: SweepSpec,
+        options: RunOptions,
+        stop: StopSignal,
+        cleanup: ExitStack,
+        look: Look | None,
+    ) -> None:
+        """Join the cluster, or describe this machine, at whose other work a `look` has begun."""
+        self.on_cluster = options.address is not None
+        self._spec, self._options, self._stop, self._cleanup = spec, options, stop, cleanup
+        self._look = look
+        self.nodes = self._connect_to_ray() if self.on_cluster else connection.this_machine()
+
+    def _connect_to_ray(self) -> tuple[Node, ...]:
+        """Join the cluster, or start Ray here, until the end of this start; return the nodes."""
+        self._options.phase("Joining the Ray cluster" if self.on_cluster else "Starting Ray")
+        return self._cleanup.enter_context(
+            connection.connect(
+                self._options.address,
+                self._spec.workload_name,
+                may_be_empty=self._spec.may_wait,
+                check=self._stop.check,
+            )
+        )
+
+    def start_ray_here(self) -> None:
+        """Start Ray on this machine; its nodes are those that Ray has found."""
+        self._stop.check()
+        self.nodes = self._connect_to_ray()
+
+    def wait_for_nodes_of(self, awaited: Sequence[AwaitedArm]) -> None:
+        """Ask for the nodes of awaited arms, and wait for them as long as the spec allows."""
+        self._options.phase(f"Waiting for {', '.join({str(arm.entry) for arm in awaited})}")
+        membership = Membership(self.nodes)
+        wanted = requests(awaited, classify(self.nodes))
+        with requested_nodes(wanted), membership.watching():
+            self.nodes = wait_for_nodes(
+                self._spec, lambda: membership.nodes, check=self._stop.check
+            )
+
+    def observe_other_work(self, arms: Iterable[PlannedArm]) -> Mapping[str, OtherWork]:
+        """Return what others take of the machines that run trials of these arms, by host name."""
+        if self.on_cluster:
+            nodes = {node.id: node for planned in arms for node in planned.hardware.nodes}
+            return observe_nodes([*nodes.values()]) if nodes else {}
+        look, self._look = self._look, None
+        seen = look.result() if look is not None else observe_other_work()
+        return {self.nodes[0].profile.hostname: seen} if seen is not None else {}
+
+
+@dataclass(slots=True)
+class _SharedData:
+    """The data that all trials of a sweep share: the first trial that lacks them ends the sweep.
+
+    `are_there` is true once a trial had them, and where a failure says nothing of the other trials.
+    `reason` is the failure of a trial that lacked them.
+    """
+
+    are_there: bool
+    reason: str | None = None
+
+    @classmethod
+    def before(
+        cls, finished: Iterable[FinishedTrial], spec: SweepSpec, *, on_cluster: bool
+    ) -> Self:
+        """Return what trials of earlier starts say of the data."""
+        # Each node of a cluster has its own copy, and a function of a user reads what it likes.
+        has_own_data = find_workload(spec.workload_name).names_own_implementations
+        says_nothing = on_cluster or has_own_data or spec.limits.failures is None
+        return cls(says_nothing or any(trial.failure is None for trial in finished))
+
+    def note_end(self, finished: FinishedTrial) -> None:
+        """Note whether a trial had the data."""
+        failure = finished.failure
+        self.are_there |= failure is None
+        if failure is not None and failure.reason == "data" and not self.are_there:
+            self.reason = failure.text
+
+    def expect(self) -> None:
+        """Raise `Stopped` if a trial lacked the data."""
+        if self.reason is not None:
+            retry = as_typed("--retry-failed", "retry_failed=True")
+            raise Stopped(
+                f"the data of the sweep cannot be had ({self.reason}): the other trials need"
+                f" the same. With the data there, {retry} runs the failed one, too"
+            )
+
+
+class _Start:
+    """A start of a sweep, whose journal and store are open, and what it still has to run.
+
+    `failures` says which arms are stopped by their failures so far. `awaited` are the arms whose
+    nodes the start waits for, or has waited for. `busy` is what others took of the machines when
+    the start looked, None if they were quiet.
     """
 
     def __init__(
-        self, spec: SweepSpec, options: RunOptions, stop: StopSignal, cleanup: ExitStack
+        self,
+        spec: SweepSpec,
+        options: RunOptions,
+        stop: StopSignal,
+        hardware: _Hardware,
+        records: SweepRecords,
+        pulse: Pulse,
+        plan: Plan,
     ) -> None:
-        """Lock the sweep, find its hardware, open journal and store, and bring them to agree.
-
-        A cluster is joined now; Ray on this machine starts only when a trial is missing. `cleanup`
-        leaves the cluster, closes the files and releases the lock.
-        """
-        self.spec, self.options, self.stop, self.cleanup = spec, options, stop, cleanup
-        self.on_cluster = options.address is not None
-        folder = SweepFolder(options.home, spec.name)
-        cleanup.enter_context(folder.lock())
-        self.busy: str | None = None  # what others took of the machines when the start looked
-        self.look = None if self.on_cluster else Look()  # its seconds pass while MLflow is opened
-        log = folder.path / "recorder.log"
-        recorder = Recorder(options.tracking_uri, options.home, log)  # its start takes seconds
-        self.recorder = cleanup.enter_context(recorder)
-        self.pulse = cleanup.enter_context(Pulse(folder, self.recorder, log, options.prometheus))
-        options = self.options = replace(options, phase=self.pulse.noting(options.phase))
-        self.nodes = self._connect_to_ray() if self.on_cluster else connection.this_machine()
-        plan = make_plan(spec, classify(self.nodes), "to come" if self.on_cluster else None)
-        expect_runnable(spec, plan)
-        options.phase("Opening MLflow")
-        latest, self.before, stored_id = self.recorder.find(spec.name, fresh=options.fresh)
-        number = resume.generation(folder, latest, fresh=options.fresh)
-        self.identity = resume.identify(spec, number)
-        self.journal = cleanup.enter_context(Journal(folder.generation(number)))
-        self.pulse.journal = self.journal
-        self.models = folder.generation(number) / "models"
-        before = self.journal.state.identity if self.journal.state else self.identity
-        self.code_changes = before.code_changes(self.identity)
-        self.state = resume.take_over(
-            self.journal,
-            self.before,
-            self.identity,
-            spec,
-            same_code=options.same_code,
-            sweep_id=stored_id if number == latest else "",
-        )
-        resumed = plan.resumed_from(self.state.blocks.values())
-        self.opened = self._opening(resumed, begun=False)
-        had = {key: finished.ended_s for key, finished in self.state.finished.items()}
-        opening = replace(self.opened, takes_over=options.take_over)
-        stored, lacking = self.recorder.open(opening, had)
-        resume.merge_stored(self.journal, stored)
-        for key in lacking:
-            self.recorder.queue_trial(self.state.finished[key])
+        self.spec, self.options, self.stop = spec, options, stop
+        self.hardware, self.records, self.pulse = hardware, records, pulse
         self.work = self._remaining(plan)
-        own_data = find_workload(spec.workload_name).names_own_implementations
-        self.has_data = self.on_cluster or spec.limits.failures is None or own_data
-        self.has_data |= any(trial.failure is None for trial in self.state.finished.values())
-        self.without_data: str | None = None
         self.failures = self.work.failures
         self.awaited = arms_worth_waiting_for(self.work.plan, self.work.history)
+        self.busy: str | None = None
+        finished = records.state.finished.values()
+        self.data = _SharedData.before(finished, spec, on_cluster=hardware.on_cluster)
         self.gpus = GpuAnswers(spec, self._ask_gpus, self._uses_of_gpus)
+
+    def _remaining(self, plan: Plan) -> remaining.RemainingWork:
+        """Return what of a plan is still to be run, by the journal's state."""
+        return remaining.remaining_work(
+            self.spec, plan, self.records.state, retry_failed=self.options.retry_failed
+        )
 
     def tell_other_work(self) -> None:
         """Look what other processes take of the machines that run trials, and tell it if much."""
@@ -251,14 +345,7 @@ class _Start:
         return self.spec.disturbance_limits.others_cpu_pct
 
     def _other_work(self) -> Mapping[str, OtherWork]:
-        """Return what others take of the machines that run trials, by host name."""
-        planned_arms = self.work.running.possible
-        nodes = {node.id: node for planned in planned_arms for node in planned.hardware.nodes}
-        if self.on_cluster:
-            return observe_nodes([*nodes.values()]) if nodes else {}
-        look, self.look = self.look, None
-        seen = look.result() if look is not None else observe_other_work()
-        return {self.nodes[0].profile.hostname: seen} if seen is not None else {}
+        return self.hardware.observe_other_work(self.work.running.possible)
 
     def wait_for_hardware(self) -> None:
         """Wait for awaited nodes, or start Ray on this machine; then plan on the nodes.
@@ -266,34 +353,24 @@ class _Start:
         Each node is asked whether the frameworks of its arms can use its GPUs.
         """
         if self.awaited:
-            membership = Membership(self.nodes)
-            wanted = requests(self.awaited, classify(self.nodes))
-            self.options.phase(f"Waiting for {', '.join({str(arm.entry) for arm in self.awaited})}")
-            with requested_nodes(wanted), membership.watching():
-                self.nodes = wait_for_nodes(
-                    self.spec, lambda: membership.nodes, check=self.stop.check
-                )
-        elif not self.on_cluster:
-            self.stop.check()
-            self.nodes = self._connect_to_ray()
-        waiting: Waiting | None = "over" if self.awaited else "to come"
-        questions = self.gpus.questions(make_plan(self.spec, classify(self.nodes), "over"))
+            self.hardware.wait_for_nodes_of(self.awaited)
+        elif not self.hardware.on_cluster:
+            self.hardware.start_ray_here()
+        found = classify(self.hardware.nodes)
+        questions = self.gpus.questions(make_plan(self.spec, found, "over"))
         if questions:
             names = ", ".join(dict.fromkeys(question.backend for question in questions))
             self.options.phase(f"Asking {names} for the GPU")
         self.gpus.wait_for(questions)
-        plan = make_plan(
-            self.spec,
-            classify(self.nodes),
-            waiting if self.on_cluster else None,
-            self.gpus.unusable,
-        )
-        self.work = self._remaining(plan)
+        waiting: Waiting | None = None
+        if self.hardware.on_cluster:
+            waiting = "over" if self.awaited else "to come"
+        self.work = self._remaining(make_plan(self.spec, found, waiting, self.gpus.unusable))
         expect_runnable(self.spec, self.work.plan)
 
     def _ask_gpus(self, questions: list[GpuQuestion]) -> list[UnusableGpu]:
         """Ask nodes whether the frameworks of their GPU arms can use the GPUs."""
-        return ask_nodes(questions, on_cluster=self.on_cluster, check=self.stop.check)
+        return ask_nodes(questions, on_cluster=self.hardware.on_cluster, check=self.stop.check)
 
     def _uses_of_gpus(self) -> set[GpuUse]:
         """Return where implementations have had trials of this sweep."""
@@ -303,87 +380,52 @@ class _Start:
                 finished.trial.arm.hardware_class.id,
                 finished.outcome.node,
             )
-            for finished in self.state.finished.values()
+            for finished in self.records.state.finished.values()
             if finished.outcome.status == "complete"
         }
 
     def run(self, view: Callable[[Plan], Watcher]) -> Stopped | None:
         """Record that this start begins, run the missing trials, and record how it ended."""
-        plan = self.work.plan
-        records = remaining.first_records(self.work, self.state)
-        if records or self.awaited:
-            self._update_opening(plan, begun=bool(records))
-        for record in records:
-            self.journal.append(record)
+        plan, records = self.work.plan, self.records
+        first_records = remaining.first_records(self.work, records.state)
+        if first_records or self.awaited:
+            records.declare(plan, self.failures.stopped, begun=bool(first_records))
+        for record in first_records:
+            records.journal.append(record)
         if not self.work.missing:
             return None
         with view(self.work.running) as watcher:
-            watcher.busy = self.busy
-            watcher.objectives, watcher.criteria = self.spec.directions(), self.spec.criteria()
-            if self.code_changes:
-                watcher.warn(f"the workload's code has changed ({', '.join(self.code_changes)})")
-            awaited = {arm.arm for arm in self.awaited}
-            blind = {gpu.reason for gpu in self.gpus.unusable}
-            late_arms = dict[str, list[str]]()
-            for late in plan.impossible:
-                if late.arm in awaited or late.reason in blind:
-                    late_arms.setdefault(late.reason, []).append(str(late.arm))
-            for reason, names in late_arms.items():
-                watcher.warn(f"{', '.join(names)}: {reason}")
-            for node in self.nodes:  # other nodes run what one of them cannot
-                if text := self.gpus.describe(node, late_arms):
-                    watcher.warn(f"node {node.profile.hostname}: {text}")
-            for replaced in replaced_baseline(self.spec, plan):
-                watcher.warn(replaced)
+            self._tell(watcher)
             stopped = self._run_missing(watcher)
         # a full disk is the (reported) reason of a stop
         with contextlib.suppress(OSError) if stopped else contextlib.nullcontext():
-            self.journal.append(SessionEnded(time.time(), "stopped" if stopped else "complete"))
+            records.journal.append(SessionEnded(time.time(), "stopped" if stopped else "complete"))
         if stopped is None:
             if plan.ending == "open":
-                begun = remaining.begun_index_count(self.state.blocks.values())
+                begun = remaining.begun_index_count(records.state.blocks.values())
                 plan = plan.with_index_count(begun)
-            self._update_opening(plan, begun=True)
+            records.declare(plan, self.failures.stopped, begun=True)
         return stopped
 
-    def _connect_to_ray(self) -> tuple[Node, ...]:
-        """Join the cluster, or start Ray here, until the end of this start; return the nodes."""
-        self.options.phase("Joining the Ray cluster" if self.on_cluster else "Starting Ray")
-        return self.cleanup.enter_context(
-            connection.connect(
-                self.options.address,
-                self.spec.workload_name,
-                may_be_empty=self.spec.may_wait,
-                check=self.stop.check,
-            )
-        )
-
-    def _remaining(self, plan: Plan) -> remaining.RemainingWork:
-        """Return what of a plan is still to be run, by the journal's state."""
-        retry_failed = self.options.retry_failed
-        return remaining.remaining_work(self.spec, plan, self.state, retry_failed=retry_failed)
-
-    def _opening(self, plan: Plan, *, begun: bool) -> SweepOpening:
-        """Return what the store is told of the sweep; `begun` if this start runs trials."""
-        return remaining.make_opening(
-            self.spec,
-            plan,
-            self.identity,
-            self.before,
-            start=self.options.start,
-            sweep_id=self.state.sweep_id,
-            begun=begun,
-        )
-
-    def _update_opening(self, plan: Plan, *, begun: bool) -> None:
-        """Tell the store the arms and the number of blocks again, if they have changed."""
-        # Stopped arms are not current: comparisons of the others do not wait for their rounds.
-        opening = self._opening(plan, begun=begun)
-        current = (arm for arm in opening.manifest.current if arm not in self.failures.stopped)
-        opening = replace(opening, manifest=replace(opening.manifest, current=tuple(current)))
-        if _extent(opening) != _extent(self.opened):
-            self.recorder.open(opening)
-            self.opened = opening
+    def _tell(self, watcher: Watcher) -> None:
+        """Tell the view what is known before the first trial: what is unusual, and what counts."""
+        watcher.busy = self.busy
+        watcher.objectives, watcher.criteria = self.spec.directions(), self.spec.criteria()
+        if changes := self.records.code_changes:
+            watcher.warn(f"the workload's code has changed ({', '.join(changes)})")
+        awaited = {arm.arm for arm in self.awaited}
+        blind = {gpu.reason for gpu in self.gpus.unusable}
+        late_arms = dict[str, list[str]]()
+        for late in self.work.plan.impossible:
+            if late.arm in awaited or late.reason in blind:
+                late_arms.setdefault(late.reason, []).append(str(late.arm))
+        for reason, names in late_arms.items():
+            watcher.warn(f"{', '.join(names)}: {reason}")
+        for node in self.hardware.nodes:  # other nodes run what one of them cannot
+            if text := self.gpus.describe(node, late_arms):
+                watcher.warn(f"node {node.profile.hostname}: {text}")
+        for replaced in replaced_baseline(self.spec, self.work.plan):
+            watcher.warn(replaced)
 
     def _run_missing(self, watcher: Watcher) -> Stopped | None:
         """Run the missing trials; return why that was stopped, if it was."""
@@ -399,7 +441,7 @@ class _Start:
         from orchestrator.scheduling.suggester import Suggester  # noqa: PLC0415
         from orchestrator.scheduling.tune_loop import run_trials  # noqa: PLC0415  (Ray Tune: seconds)
 
-        spec, plan = self.spec, self.work.plan
+        spec, plan, records = self.spec, self.work.plan, self.records
         ledger, groups = self.work.new_ledger(), make_lanes(plan)
         self.failures = ledger.failures
         dispatcher = Dispatcher.begin(
@@ -415,13 +457,14 @@ class _Start:
             if isinstance(event, FinishedTrial):
                 watcher.count_trial(event.trial, event.outcome)
         aims = {name: objective.direction for name, objective in spec.search.objectives.items()}
-        models = BestModels(self.models, aims, self.state.finished.values())
-        session = Session(spec, dispatcher, self.journal, self._record, watcher, models)
-        membership = Membership(self.nodes)
-        wait_s = spec.limits.node_wait_s if self.on_cluster else 0.0
-        recovery = Recovery(session, membership, wait_s, self.gpus, is_shared=self.on_cluster)
+        models = BestModels(records.models, aims, records.state.finished.values())
+        session = Session(spec, dispatcher, records.journal, self._record, watcher, models)
+        membership = Membership(self.hardware.nodes)
+        on_cluster = self.hardware.on_cluster
+        wait_s = spec.limits.node_wait_s if on_cluster else 0.0
+        recovery = Recovery(session, membership, wait_s, self.gpus, is_shared=on_cluster)
         # on a cluster users' own workloads travel with the code bundle
-        python_path = () if self.on_cluster else code_folders()
+        python_path = () if on_cluster else code_folders()
         try:
             with tune_folder() as folder, membership.watching():
                 self.pulse.waits_for("Running trials")
@@ -431,30 +474,16 @@ class _Start:
                 withdraw_request()
 
     def _record(self, finished: FinishedTrial) -> None:
-        """Queue a trial for the store; note that this machine does not have the sweep's data."""
-        self.recorder.queue_trial(finished)
-        failure = finished.failure
-        self.has_data |= failure is None
-        if failure is not None and failure.reason == "data" and not self.has_data:
-            self.without_data = failure.text
+        """Queue a trial for the store; note whether it had the sweep's data."""
+        self.records.recorder.queue_trial(finished)
+        self.data.note_end(finished)
 
     def _stop_if_asked(self) -> None:
         """Raise `Stopped` if the user stopped the sweep, its data are missing, or it is taken."""
         self.stop.check()
-        if self.without_data is not None:
-            retry = as_typed("--retry-failed", "retry_failed=True")
-            raise Stopped(
-                f"the data of the sweep cannot be had ({self.without_data}): the other trials need"
-                f" the same. With the data there, {retry} runs the failed one, too"
-            )
-        if isinstance(self.recorder.trouble, LeaseHeld):
-            raise Stopped(str(self.recorder.trouble))
-
-
-def _extent(opening: SweepOpening) -> object:
-    """Return what of an opening the store is to have again when it changes."""
-    manifest = opening.manifest
-    return manifest.arms, manifest.impossible, frozenset(manifest.running), manifest.blocks
+        self.data.expect()
+        if isinstance(trouble := self.records.recorder.trouble, LeaseHeld):
+            raise Stopped(str(trouble))
 
 
 def _finish(start: _Start, stopped: Stopped | None) -> RunResult:
@@ -462,16 +491,17 @@ def _finish(start: _Start, stopped: Stopped | None) -> RunResult:
     from orchestrator.report.formats.mlflow_values import to_metrics, to_params  # noqa: PLC0415
     from orchestrator.report.render import render, summarise, to_short_markdown  # noqa: PLC0415
 
-    recorder, spec = start.recorder, start.spec
+    records, spec = start.records, start.spec
+    recorder = records.recorder
     start.options.phase("Recording the last trials in MLflow")
     recorder.drain(_STOPPED_DRAIN_S if stopped else _DRAIN_S, patient=not stopped)
     state: EndState = "stopped" if stopped else "complete"
     limit_s = _STOPPED_READ_S if stopped else None
-    record = replace(recorder.read(start.state.finished, timeout_s=limit_s), state=state)
+    record = replace(recorder.read(records.state.finished, timeout_s=limit_s), state=state)
     record = record.with_trials(repriced(record.trials, record.criteria.prices))
     space = spec.search.model_dump(mode="json", include={"space"}, exclude_defaults=True)
     trials = [(trial.key, trial.ended_s, trial.run_id) for trial in record.trials]
-    manifest = start.opened.manifest
+    manifest = records.declared.manifest
     declared = MANIFEST.dump(replace(manifest, current=manifest.running))
     source = digest([__version__, state, declared, space, spec.baseline, trials])
     summary, reports, answer = None, dict[str, str](), None
@@ -490,5 +520,5 @@ def _finish(start: _Start, stopped: Stopped | None) -> RunResult:
     timeout_s = _STOPPED_DRAIN_S if stopped else _CLOSE_S
     recorder.close(state, reports, answer, timeout_s=timeout_s)
     models_s = _STOPPED_DRAIN_S if stopped else _DRAIN_S
-    warnings = log_models(start.models, record.trials, recorder.log_model, models_s)
+    warnings = log_models(records.models, record.trials, recorder.log_model, models_s)
     return RunResult(record, stopped, recorder.refused, tuple(warnings), summary)
