@@ -78,16 +78,17 @@ def _status(folder: SweepFolder) -> dict[str, Any]:
     if state is None or not state.sessions:
         return row
     session = state.sessions[-1]
-    finished, blocks, total, trials = _extent(state)
+    extent = _extent_of_last_plan(state)
+    finished = extent.finished
     outcomes = Counter(done.outcome.status for done in finished)
     row["trials"] = {
         "ended": len(finished),
-        "expected": trials,
+        "expected": extent.trials,
         "at_most": session.may_stop_early and not state.stop_decision,
         "outcomes": dict(sorted(outcomes.items())),
         "last_ended_s": max((done.ended_s for done in finished), default=None),
     }
-    row["blocks"] = {"suggested": blocks, "expected": total}
+    row["blocks"] = {"suggested": extent.suggested_blocks, "expected": extent.blocks}
     row["session"] = {
         "started_s": session.at_s,
         "rnnsweep": session.version,
@@ -151,9 +152,10 @@ def sweep_rows(home: Path, tracking_uri: str | None = None) -> list[dict[str, An
                 is_running = number == folder.latest() and holder(folder.path) is not None
                 ended = state.ended.state if state.ended else "stopped"
                 word = "running" if is_running else ended
-                finished, _, _, trials = _extent(state)
-                begun_s = state.sessions[-1].at_s
-                rows[state.identity.label] = _row_of(word, finished, trials, begun_s, "home")
+                extent, begun_s = _extent_of_last_plan(state), state.sessions[-1].at_s
+                rows[state.identity.label] = _row_of(
+                    word, extent.finished, extent.trials, begun_s, "home"
+                )
     if tracking_uri and not is_missing(tracking_uri):
         with _skipped(f"the store {without_passwords(tracking_uri)}"):
             _add_stored(rows, tracking_uri)
@@ -180,7 +182,8 @@ def _add_stored(rows: dict[str, dict[str, Any]], tracking_uri: str) -> None:
         state, counts = run.tags.get("state"), [run.metrics.get(name, -1) for name in _COUNTS]
         nodes = run.tags.get("latest.nodes", run.params.get("nodes"))
         if state in ("complete", "stopped") and min(counts) >= 0 and nodes is not None:
-            rows[label] = _row(state, counts, run.end_ms / 1000, nodes.split(", "), "store")
+            names = nodes.split(", ")  # MLflow has text only (`to_params` of the report joins them)
+            rows[label] = _row(state, counts, run.end_ms / 1000, names, "store")
             continue
         with _skipped(label):
             name = label.removesuffix(f"#{number}")
@@ -249,14 +252,15 @@ def read_progress(folder: SweepFolder, before: LocalProgress | None = None) -> L
     if not state.sessions:
         return LocalProgress(activity, 0, 0, "no trials yet", (), "", fingerprint, state)
     session = state.sessions[-1]
-    finished, blocks, total, trials = _extent(state)
+    extent = _extent_of_last_plan(state)
+    finished, trials = extent.finished, extent.trials
     outcomes = Counter(done.outcome.status for done in finished)
     by_status = ", ".join(f"{number} {status}" for status, number in sorted(outcomes.items()))
     is_open = session.may_stop_early and not state.stop_decision
     at_most = "at most " if is_open else ""
     text = (
         f"{len(finished)} of {at_most}{trials} trials ended ({by_status or 'none yet'}), "
-        f"{blocks} of {at_most}{total} blocks suggested"
+        f"{extent.suggested_blocks} of {at_most}{extent.blocks} blocks suggested"
     )
     running, left = tuple[tuple[str, float], ...](), ""
     if holder(folder.path) is not None:
@@ -285,7 +289,6 @@ def _describe(folder: SweepFolder) -> str:
     lines = [f"{state.identity.label}: {progress.activity}"]
     if not state.sessions:
         return f"{lines[0]}\n"
-    finished, *_ = _extent(state)
     lines.append(f"  {progress.trials_text}")
     lines += [f"  runs {text}, for {duration(seconds)}" for text, seconds in progress.running]
     lines += [f"  {progress.left}"] if progress.left else []
@@ -293,21 +296,35 @@ def _describe(folder: SweepFolder) -> str:
         decision = state.stop_decision
         lines.append(f"  enough after {decision.blocks} blocks: {decision.reason}")
     failures = _failures(state)
-    details = [*describe_failures(finished), *map(failures.describe, failures.stopped)]
+    details = [
+        *describe_failures(_extent_of_last_plan(state).finished),
+        *map(failures.describe, failures.stopped),
+    ]
     lines += ["  " + text.replace("\n", "\n  ") for text in details]
     return "\n".join(lines) + "\n"
 
 
-def _extent(state: JournalState) -> tuple[list[FinishedTrial], int, int, int]:
-    """Return the last plan's finished trials, suggested blocks, all its blocks, all its trials."""
+@dataclass(frozen=True, slots=True)
+class _Extent:
+    """How large a plan is, and how far: `blocks` and `trials` are its expected numbers."""
+
+    finished: Sequence[FinishedTrial]
+    suggested_blocks: int
+    blocks: int
+    trials: int
+
+
+def _extent_of_last_plan(state: JournalState) -> _Extent:
+    """Return how large the plan of the last session is, and what has ended of it."""
     session = state.sessions[-1]
     finished = [done for done in state.finished.values() if session.includes(done.trial)]
-    blocks = sum(session.has_block(index) for index in state.blocks)
+    suggested = sum(session.has_block(index) for index in state.blocks)
     is_final = state.stop_decision or (state.ended and state.ended.state == "complete")
-    total = blocks if is_final else session.blocks - len(session.skipped_blocks)
+    blocks = suggested if is_final else session.blocks - len(session.skipped_blocks)
     stopped = _failures(state).stopped
     arms = [arm for arm in session.arms if arm not in stopped]
-    return finished, blocks, total, count_expected(total, arms, session.repeats, finished)
+    trials = count_expected(blocks, arms, session.repeats, finished)
+    return _Extent(finished, suggested, blocks, trials)
 
 
 def _failures(state: JournalState) -> FailureLimit:

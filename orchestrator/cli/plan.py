@@ -98,13 +98,15 @@ def plan(
         show(_plan_text(checked, work, expected.waits))
     if not fleets:
         _expect_a_start(checked, work, on_cluster=address is not None)
-    if form != "json" and work.plan.possible and not made.possible:
+    if form == "json":
+        return
+    if work.plan.possible and not made.possible:
         show("every arm is stopped: nothing is left to run\n")
-    elif form != "json":
-        at_most = made.ending == "open" or checked.search.pruner is not None
-        show(f"{describe_forecast(expected, others, at_most=at_most)}\n")
-        if work.missing or fleets:
-            show(_busy_line(seen(), made, checked.disturbance_limits.others_cpu_pct))
+        return
+    at_most = made.ending == "open" or checked.search.pruner is not None
+    show(f"{describe_forecast(expected, others, at_most=at_most)}\n")
+    if work.missing or fleets:
+        show(_busy_line(seen(), made, checked.disturbance_limits.others_cpu_pct))
 
 
 def _plan_text(spec: SweepSpec, work: RemainingWork, waits: Mapping[str, float]) -> str:

@@ -158,7 +158,7 @@ class LaneIndex:
         first = (itertools.islice(self.unassigned[group], count) for group in queue.groups)
         return len(set[int]().union(*first)) >= count
 
-    def count_lanes_beside(self, queue: LaneQueue) -> int:
+    def count_lanes_like(self, queue: LaneQueue) -> int:
         """Return how many lanes can run what a lane can, that lane among them."""
         return count_lanes(queue.groups)
 

@@ -42,7 +42,7 @@ def _others_may_be_idle_first(lanes: LaneIndex, queue: LaneQueue, to_come: int) 
     """Return whether fewer blocks remain for a lane at work than there are lanes to take them."""
     if queue.waiting:
         return False
-    needed = lanes.count_lanes_beside(queue) - to_come
+    needed = lanes.count_lanes_like(queue) - to_come
     return needed > 0 and not lanes.has_blocks_for(queue, needed)
 
 

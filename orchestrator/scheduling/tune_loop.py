@@ -195,11 +195,10 @@ class BlockSearch(Searcher):
             self.recovery.count_end(assignment.lane.node, best)
             self._hand_out()
             self._jobs_ended[trial_id] += 1
+            if self._jobs_ended[trial_id] >= _JOBS_PER_TUNE_TRIAL:
+                return None
             lane, bundle = assignment.lane, assignment.lane.bundle(assignment.device)
-            waiting = (
-                self._waiting.items() if self._jobs_ended[trial_id] < _JOBS_PER_TUNE_TRIAL else ()
-            )
-            for key, (following, config) in waiting:
+            for key, (following, config) in self._waiting.items():
                 if following.lane.node.id == lane.node.id and config["bundle"] == bundle:
                     return self._hand_to_tune(trial_id, key)
             return None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from orchestrator.core.arms import Arm
@@ -16,10 +17,8 @@ from orchestrator.core.records import Direction, SweepRecord
 from orchestrator.core.text import counted, duration
 from orchestrator.core.trial import FinishedTrial, Outcome, Trial, config_text
 from orchestrator.planning.plan import Plan
-from workloads.metrics import find_metric
 
 if TYPE_CHECKING:
-    from orchestrator.analysis.pairing.complete_rounds import CompleteRounds
     from orchestrator.execution.job import JobProgress
     from orchestrator.scheduling.lane_queue import Assignment
 
@@ -34,6 +33,19 @@ _FIGURES = {
 }
 
 _GROWTH = 1.2  # of the number of blocks between two rankings, each of which reads all trials
+
+
+@dataclass(frozen=True, slots=True)
+class _RunningJob:
+    """A job that runs: what it is `doing` (None before its first news), and since when (monotonic).
+
+    `progress` says how far that is.
+    """
+
+    assignment: Assignment
+    doing: str | None
+    since_s: float
+    progress: str
 
 
 class Watcher:
@@ -58,8 +70,8 @@ class Watcher:
         """What others took of the machine when the start looked; None if it was quiet."""
         self._disturbed_trials, self._last_disturbance = 0, ""
         self._shown: set[str] = set()
-        self._jobs: dict[str, tuple[Assignment, str, float, str]] = {}
-        """By key: a running job, the kind of its work, since when (monotonic), and its progress."""
+        self._jobs: dict[str, _RunningJob] = {}
+        """By the key of its first trial. The mapping is replaced, not changed: threads read it."""
         self._ended_in_this_start, self._next_ranking = 0, 2.0
         self._began_s = self._ended_s = time.monotonic()
         self._is_open = plan.ending == "open"
@@ -137,27 +149,30 @@ class Watcher:
 
     def jobs_changed(self, running: Sequence[Assignment]) -> None:
         """Show that these jobs, and no others, can be running now."""
-        new = {job.trial.key: (job, "", time.monotonic(), "starting") for job in running}
+        now_s = time.monotonic()
+        new = {job.trial.key: _RunningJob(job, None, now_s, "starting") for job in running}
         self._jobs = {key: self._jobs.get(key, new[key]) for key in new}
 
     def job_progressed(self, assignment: Assignment, progress: JobProgress) -> None:
         """Show that a running trial finished an epoch, a round some slices, or what begins."""
-        key, kind = assignment.trial.key, progress.doing or "training"
-        before, text = self._jobs.get(key), kind
-        since_s = before[2] if before and before[1] == kind else time.monotonic()
+        key, doing = assignment.trial.key, progress.doing or "training"
+        before, text = self._jobs.get(key), doing
+        since_s = (
+            before.since_s if before is not None and before.doing == doing else time.monotonic()
+        )
         if progress.done:
             text = f"{counted(progress.done, 'epoch')} done"
         if progress.done and progress.most is not None:
             text = f"slice {progress.done} of at most {progress.most}"
         text += "" if progress.interval is None else f", ± {100 * progress.interval:.2g} %"
-        self._jobs = {**self._jobs, key: (assignment, kind, since_s, text)}
+        self._jobs = {**self._jobs, key: _RunningJob(assignment, doing, since_s, text)}
 
     def running(self) -> list[str]:
         """Return what each running job does, and for how long."""
         now_s = time.monotonic()
         return [
-            f"{text}, {duration(now_s - since_s)}: {self._describe_job(job)}"
-            for job, _, since_s, text in self._jobs.values()
+            f"{job.progress}, {duration(now_s - job.since_s)}: {self._describe_job(job.assignment)}"
+            for job in self._jobs.values()
         ]
 
     def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
@@ -237,11 +252,8 @@ class Watcher:
         return arm.short_name if len(hardware) == 1 else str(arm)
 
     def _show_leads(self) -> None:
-        """Show which arm leads so far, by the objectives in their order.
-
-        Times count where an objective is no result of training, or where no result was measured.
-        """
-        from orchestrator.analysis.pairing import complete_rounds  # noqa: PLC0415  (SciPy)
+        """Show which arms lead so far."""
+        from orchestrator.scheduling.leads import describe_leads  # noqa: PLC0415  (SciPy)
 
         self._next_ranking = max(self.blocks_ended + 1, _GROWTH * self.blocks_ended)
         record = SweepRecord(
@@ -251,79 +263,9 @@ class Watcher:
             objectives=self.objectives,
             criteria=self.criteria,
         )
-        others = [name for name in self.objectives if not find_metric(name).is_result]
-        results = list(self._leads_by_results(record, say_equal=not others))
-        timed = complete_rounds.match(record, lambda trial: trial.has_times)
-        times = list(self._leads_by_times(timed, others)) if others or not results else []
-        is_time_first = others[:1] == list(self.objectives)[:1]
-        self.leads = [*times, *results] if is_time_first else [*results, *times]
+        self.leads = describe_leads(record, self._arm_name)
         for text in self.leads:
             self.show_event(f"so far {text}", "lead")
-
-    def _leads_by_times(self, matched: CompleteRounds, objectives: Sequence[str]) -> Iterator[str]:
-        """Return which arm has the least time on each hardware, or of another objective."""
-        from orchestrator.analysis.comparisons.ranking import rankings  # noqa: PLC0415  (SciPy)
-        from orchestrator.analysis.pairing import pairs  # noqa: PLC0415
-        from orchestrator.analysis.statistics.formatting import ratio  # noqa: PLC0415
-
-        time_metric = pairs.time_metric(matched)
-        for ranked in rankings(matched, time_metric, self.criteria.margins.speed):
-            second = ranked.behind[0]
-            is_shown = ranked.metric == time_metric or ranked.metric in objectives
-            if not is_shown or ranked.among != "implementations" or not second.ratio:
-                continue
-            leader = self._arm_name(ranked.leader)
-            is_open = ranked.is_busy and not ranked.sole
-            if is_open and ranked.metric == time_metric:
-                text = f"{leader} measured {ratio(second.ratio)} as fast as {second.arm.short_name}"
-            elif ranked.metric == time_metric:
-                text = (
-                    f"{leader} {'is fastest' if ranked.sole else 'leads'}: "
-                    f"{ratio(second.ratio)} as fast as {second.arm.short_name}"
-                )
-            else:
-                text = (
-                    f"{leader} {'has the least' if ranked.sole else 'leads in'} {ranked.metric}: "
-                    f"{second.arm.short_name} has {ratio(second.ratio)} as much"
-                )
-            busy = ", on a busy machine" if ranked.is_busy else ""
-            undecided = ": inconclusive" if is_open else ""
-            yield f"{text} over {counted(ranked.blocks, 'block')}{busy}{undecided}"
-
-    def _leads_by_results(self, record: SweepRecord, *, say_equal: bool) -> Iterator[str]:
-        """Return which arm has the best result, for each objective that was measured.
-
-        Arms whose results differ by no more than the margin are said to be equal, or not named.
-        """
-        from orchestrator.analysis.comparisons.result_ranking import rank_results  # noqa: PLC0415
-        from orchestrator.analysis.pairing import complete_rounds  # noqa: PLC0415
-        from orchestrator.analysis.statistics.formatting import difference, number  # noqa: PLC0415
-
-        if not self.objectives:
-            return
-        for ranked in rank_results(record, complete_rounds.match(record)):
-            if ranked.metric not in self.objectives:
-                continue
-            over = f"over {counted(ranked.blocks, 'block')}"
-            is_decided = bool(ranked.worse) and not ranked.as_good
-            compared = [arm for arm in ranked.behind if arm.difference]
-            apart = [
-                b for b in compared if b.difference and abs(b.difference.value) > ranked.margin
-            ]
-            if apart:
-                other = ranked.worse[0] if is_decided else apart[0]
-                leaders, verb = self._arm_name(ranked.leader), "leads in"
-                if is_decided:
-                    verb = "has the best"
-                elif close := len(compared) - len(apart):
-                    leaders, verb = f"{leaders} and {counted(close, 'other arm')}", "lead in"
-                yield (
-                    f"{leaders} {verb} {ranked.metric}: {difference(other.difference)} "
-                    f"compared with {self._arm_name(other.arm)} {over}"
-                )
-            elif say_equal:
-                within = number(float(f"{ranked.margin:.2g}"))
-                yield f"the arms' {ranked.metric} differs by at most {within} {over}"
 
 
 def describe_outcome(outcome: Outcome, objectives: Collection[str] = ()) -> str:
