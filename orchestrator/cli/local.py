@@ -1,11 +1,8 @@
-"""Sweeps of this machine: their progress, read from their journals, their log and their end."""
+"""Sweeps of this machine, read from their journals: how far they are, and the list of them."""
 
-import codecs
 import contextlib
 import dataclasses
 import datetime
-import os
-import signal
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,23 +11,20 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from orchestrator.cli.exit_codes import COMPLETE, EXIT_STOPPED, code_of
 from orchestrator.cli.messages import show
-from orchestrator.core.errors import Refusal, printable
+from orchestrator.core.errors import Refusal
 from orchestrator.core.failures import FailureLimit, describe_failures
 from orchestrator.core.formats import Format
-from orchestrator.core.text import counted, duration
+from orchestrator.core.text import duration
 from orchestrator.core.trial import FinishedTrial, count_expected
 from orchestrator.storage import journal
 from orchestrator.storage.heartbeat import read_heartbeat
 from orchestrator.storage.home import HomeUnusable, SweepFolder
 from orchestrator.storage.journal import JournalState, read, read_running
-from orchestrator.storage.lock import Owner, holder
+from orchestrator.storage.lock import holder
 from orchestrator.storage.tracking.trackers import is_missing, without_passwords
 
 STATUS = Format("the status of sweeps", 1, id="rnnsweep-status")
-_WAIT_S, _POLL_S, _FOLLOW_S = 90.0, 0.2, 1.0
-_PART_BYTES = 2**20
 _COUNTS = ("trials", "trials_expected", "trials_failed")
 """Metrics of a sweep's parent run, which it has from its first report on."""
 _LAST_S = datetime.datetime.max.replace(tzinfo=datetime.UTC).timestamp() - 1
@@ -40,7 +34,7 @@ _LAST_S = datetime.datetime.max.replace(tzinfo=datetime.UTC).timestamp() - 1
 def describe_sweeps(home: Path, name: str | None) -> str:
     """Return a paragraph for each readable sweep of the home, or for the one of that name."""
     if name is not None:
-        return _describe(_expect_sweep(home, name))
+        return _describe(expect_sweep(home, name))
     texts = list[str]()
     for folder in _folders(home):
         with _skipped(folder.name):
@@ -53,7 +47,7 @@ def status_json(home: Path, name: str | None) -> dict[str, Any]:
     """Return the progress of each readable sweep of the home, or of the one of that name."""
     rows = list[dict[str, Any]]()
     if name is not None:
-        rows.append(_status(_expect_sweep(home, name)))
+        rows.append(_status(expect_sweep(home, name)))
     else:
         for folder in _folders(home):
             with _skipped(folder.name):
@@ -128,7 +122,8 @@ def _folders(home: Path) -> list[SweepFolder]:
     ]
 
 
-def _expect_sweep(home: Path, name: str) -> SweepFolder:
+def expect_sweep(home: Path, name: str) -> SweepFolder:
+    """Return the folder of a sweep; refuse a name that the home does not have."""
     folders = {folder.name: folder for folder in _folders(home)}
     if name not in folders:
         raise Refusal(
@@ -349,65 +344,3 @@ def _activity(folder: SweepFolder, state: JournalState) -> str:
     if state.ended is None:
         return f"stopped abruptly; {_RESUME}"
     return state.ended.state
-
-
-def show_log(home: Path, name: str, *, follow: bool) -> int:
-    """Print the log of a sweep; with `follow`, to the end of its driver; return its exit code."""
-    folder, is_running = _expect_sweep(home, name), True
-    try:  # a named pipe of another user, in a shared home, is not waited for
-        descriptor = os.open(folder.log, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise Refusal(f"{folder.log}: {reason}; `rnnsweep run` writes this file") from error
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    with os.fdopen(descriptor, "rb") as file:
-        while is_running:
-            is_running = follow and holder(folder.path) is not None  # before the last lines
-            if file.tell() > os.fstat(file.fileno()).st_size:  # it was rotated
-                file.seek(0)
-            while part := file.read(_PART_BYTES):  # a log may be of any length
-                # Ray colours its lines, and others may do worse.
-                show(printable(decoder.decode(part)))
-            time.sleep(_FOLLOW_S if is_running else 0)
-    state = read(folder.generation(folder.latest())) if follow else None
-    if state is None:
-        return COMPLETE
-    if state.ended is None or state.ended.state != "complete":
-        return EXIT_STOPPED
-    return code_of(state.finished.values())
-
-
-def repair_sweep(home: Path, sweep: str) -> str:
-    """Remove the damaged lines of a sweep's journal; return what was done, and the next step."""
-    folder = _expect_sweep(home, sweep)
-    try:
-        repaired = journal.repair_journal(folder.generation(folder.latest()))
-    except FileNotFoundError:
-        return f"{sweep} has no journal: `rnnsweep run` reads its trials back from MLflow\n"
-    if repaired is None:
-        return f"no line of the journal of {sweep} is damaged\n"
-    kept, lines = repaired
-    return (
-        f"{counted(lines, 'damaged line')} of {sweep} removed; the old journal is {kept}.\n"
-        "Run the same `rnnsweep run` command: it reads finished trials back from MLflow\n"
-    )
-
-
-def stop_local_sweep(home: Path, sweep: str) -> None:
-    """Ask the driver here to stop a sweep, as Ctrl-C in its terminal does, and wait for its end."""
-    folder = SweepFolder(home, sweep).path
-    driver = holder(folder)
-    if driver is None:
-        raise Refusal(
-            f"sweep {sweep!r} is not running in {home}. To stop one on a cluster, add --address"
-        )
-    if driver.machine != Owner.here().machine or driver.is_gone():
-        raise Refusal(f"sweep {sweep!r}: expected a driver on this machine, but {driver} runs it")
-    os.kill(driver.pid, signal.SIGTERM)
-    show(f"Stopping {driver}: finished trials are being recorded\n", err=True)
-    deadline_s = time.monotonic() + _WAIT_S
-    while holder(folder) == driver:
-        if time.monotonic() > deadline_s:
-            raise Refusal(f"sweep {sweep!r}: {driver} has not stopped within {_WAIT_S:.0f} s")
-        time.sleep(_POLL_S)
-    show(f"{sweep}: stopped. Resume with the same command\n", err=True)

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from orchestrator.cli.local import describe_sweeps, stop_local_sweep, sweep_rows
+from orchestrator.cli.local import describe_sweeps, sweep_rows
 from orchestrator.cli.output import quiet
 from orchestrator.cli.progress import LiveView
+from orchestrator.cli.stop import stop_local_sweep
 from orchestrator.core.errors import Refusal
 from orchestrator.hardware import classify
 from orchestrator.storage import journal, lock
