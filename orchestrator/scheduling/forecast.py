@@ -20,7 +20,7 @@ from orchestrator.analysis import cost_model, trial_costs
 from orchestrator.core.arms import Arm, HardwareUse
 from orchestrator.core.errors import Refusal
 from orchestrator.core.start_command import UNKNOWN_START, StartCommand
-from orchestrator.core.trial import Block, Config, Outcome, canonical
+from orchestrator.core.trial import Block, Config, Outcome, Trial, canonical
 from orchestrator.hardware import Node, classify
 from orchestrator.planning.fleets import known_nodes, read_fleet
 from orchestrator.planning.lanes import count_lanes, make_lanes
@@ -198,30 +198,19 @@ class Forecaster:
             baseline=spec.baseline,
         )
         dispatcher.restore(work.history)
-        seconds, joules = (costs.draw(number) for costs in (self._seconds, self._energy))
-        between_s, energy_j = defaultdict[str, float](float), defaultdict[Arm, float](float)
-        trainers = Counter[object]()
-
-        def run(assignment: Assignment) -> tuple[float, list[Outcome]]:
-            lane, room = assignment.lane, assignment.lane.room(assignment.device)
-            start_s = 0.0
-            for trial in assignment.trials:
-                trainer = lane.node.id, trial_costs.process_of(trial.arm)
-                if plan.fresh_trainer_reason is None and trainers[trainer] < room:
-                    trainers[trainer] += 1
-                    start_s += self._start_s(trial.arm)
-                energy_j[trial.arm] += joules(trial)
-            between_s[lane.node.id] += (start_s + trial_costs.PAUSE_S) / room
-            taken_s = start_s + math.fsum(map(seconds, assignment.trials))
-            return taken_s, [Outcome("complete", 0.0, taken_s) for _ in assignment.trials]
-
-        spans = simulate(dispatcher, run, trial_costs.PAUSE_S)
+        drawn = _DrawnCosts(
+            self._seconds.draw(number),
+            self._energy.draw(number),
+            self._start_s,
+            keeps_trainers=plan.fresh_trainer_reason is None,
+        )
+        spans = simulate(dispatcher, drawn.run, trial_costs.PAUSE_S)
         scale = work.missing / sum(len(span.assignment.trials) for span in spans)
         around_s = trial_costs.START_S + trial_costs.REPORT_S
         return _Future(
             spans,
-            {arm: scale * sum_j for arm, sum_j in energy_j.items()},
-            around_s + scale * max(between_s.values()),
+            {arm: scale * sum_j for arm, sum_j in drawn.joules.items()},
+            around_s + scale * max(drawn.between_s.values()),
             around_s + scale * max(span.ended_s for span in spans),
         )
 
@@ -250,6 +239,37 @@ class Forecaster:
         ]
         rents = [hourly * future.lasts_s / 3600 for future in futures]
         return _amount([rent + j / 3.6e6 for rent, j in zip(rents, joules, strict=True)])
+
+
+@dataclass(slots=True)
+class _DrawnCosts:
+    """Runs the trials of a possible future by drawing their costs, and adds those up.
+
+    `joules` are the energy of each arm, `between_s` the time outside of trials by node. With
+    `keeps_trainers` each trainer starts once, and its start counts as time outside of trials.
+    """
+
+    seconds_of: Callable[[Trial], float]
+    joules_of: Callable[[Trial], float]
+    trainer_start_s: Callable[[Arm], float]
+    keeps_trainers: bool
+    joules: defaultdict[Arm, float] = field(default_factory=lambda: defaultdict(float))
+    between_s: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    _trainers: Counter[object] = field(default_factory=Counter)
+
+    def run(self, assignment: Assignment) -> tuple[float, list[Outcome]]:
+        """Return the seconds that an assignment takes, and the outcomes of its trials."""
+        lane, room = assignment.lane, assignment.lane.room(assignment.device)
+        start_s = 0.0
+        for trial in assignment.trials:
+            trainer = lane.node.id, trial_costs.process_of(trial.arm)
+            if self.keeps_trainers and self._trainers[trainer] < room:
+                self._trainers[trainer] += 1
+                start_s += self.trainer_start_s(trial.arm)
+            self.joules[trial.arm] += self.joules_of(trial)
+        self.between_s[lane.node.id] += (start_s + trial_costs.PAUSE_S) / room
+        taken_s = start_s + math.fsum(map(self.seconds_of, assignment.trials))
+        return taken_s, [Outcome("complete", 0.0, taken_s) for _ in assignment.trials]
 
 
 @dataclass(frozen=True, slots=True)
