@@ -246,8 +246,8 @@ def preview(
     if not is_complete and not trackers.is_missing(tracking_uri):
         from orchestrator.storage.tracking import reader  # noqa: PLC0415  (MLflow: seconds)
 
-        latest, before, _ = reader.find(tracking_uri, spec.name)
-        number = generation(folder, latest, fresh=False)
+        found = reader.find(tracking_uri, spec.name)
+        before, number = found.manifest, generation(folder, found.generation, fresh=False)
         draft = journal.Draft(journal.read(folder.generation(number)))
         if before is not None and before.identity.generation == number:
             stored += reader.read_stored_sweep(tracking_uri, spec.name, number).trials

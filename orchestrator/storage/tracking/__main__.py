@@ -4,6 +4,8 @@ The tracker's library is imported and written to in a process of its own. Neithe
 the driver's loop, and nothing that the library prints reaches the driver's terminal.
 """
 
+from __future__ import annotations
+
 import gc
 import logging
 import os
@@ -11,9 +13,18 @@ import signal
 import sys
 import threading
 from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING
 
+from orchestrator.core.errors import Refusal
+from orchestrator.storage.tracking.errors import TrackingError
 from orchestrator.storage.tracking.trackers import TrackerKind, kind_of
 from workloads.process import die_with_parent
+
+if TYPE_CHECKING:
+    from orchestrator.storage.tracking.recorder_calls import RecorderCall
+    from orchestrator.storage.tracking.writer import Writer
+
+_log = logging.getLogger(__name__)
 
 
 class _WithoutPasswords(logging.Formatter):
@@ -26,7 +37,7 @@ class _WithoutPasswords(logging.Formatter):
 
 
 def main() -> None:
-    """Answer calls of the writer's methods until the driver closes the socket."""
+    """Answer the driver's calls until it closes the socket."""
     with Connection(int(sys.argv[1])) as connection:
         tracking_uri, home, parent_pid = connection.recv()
         # Whatever stops a sweep may signal all of its processes, as Ray's job server does. The
@@ -46,10 +57,27 @@ def main() -> None:
         writer = Writer(tracking_uri, home)
         while True:
             try:
-                method, arguments = connection.recv()
+                call = connection.recv()
             except EOFError:
                 return
-            connection.send(writer.answer(method, *arguments))
+            connection.send(_answer(call, writer))
+
+
+def _answer(call: RecorderCall[object], writer: Writer) -> object:
+    """Return the result of a call, or the error that the driver's side raises."""
+    try:
+        return call.perform(writer)
+    except Refusal as error:
+        _log.warning("%s", error)
+        return error
+    except Exception as error:  # noqa: BLE001  (raised in the driver; its trace is in the log)
+        _log.exception("in %s", type(call).__name__)
+        return TrackingError(
+            "the recorder process",
+            "no error",
+            f"{type(error).__name__}: {error}",
+            "Its log has the whole trace; please report it",
+        )
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from orchestrator.core.trial import DatasetRecord, FinishedTrial, count_expected
 from orchestrator.planning.pricing import repriced
 from orchestrator.spec.space import size_of_space
 from orchestrator.storage.tracking import errors, records, trial_table
-from orchestrator.storage.tracking.records import Manifest
+from orchestrator.storage.tracking.records import FoundSweep, Manifest
 from orchestrator.storage.tracking.tracker import StoredRun, Tracker, read_run_text
 from orchestrator.storage.tracking.trackers import open_tracker
 from orchestrator.storage.tracking.trial_content import all_settings
@@ -137,25 +137,25 @@ def in_order(trials: Iterable[FinishedTrial], arms: Sequence[Arm]) -> list[Finis
     )
 
 
-def find(tracking_uri: str, name: str, fresh: bool = False) -> tuple[int, Manifest | None, str]:
-    """Return a sweep's highest generation, 0 if it is new, the latest manifest, and the sweep's id.
+def find(tracking_uri: str, name: str, *, fresh: bool = False) -> FoundSweep:
+    """Return the latest generation of a sweep, its manifest and its id.
 
     With `fresh` there are no manifest and no id, and a generation of any version is counted.
     """
     try:
         tracker = open_tracker(tracking_uri)
     except errors.StoreMissing:
-        return 0, None, ""
+        return FoundSweep(0)
     parents = tracker.sweep_runs(name)
     number = max(map(_generation, parents), default=0)
     latest = first_parent(run for run in parents if _generation(run) == number)
     if fresh or latest is None:
-        return number, None, ""
+        return FoundSweep(number)
     sweep_id = latest.tags.get(records.ID_TAG, "")
     try:
-        return number, _parent(tracker, name, None)[1], sweep_id
+        return FoundSweep(number, _parent(tracker, name, None)[1], sweep_id)
     except errors.SweepNotFound:
-        return number, None, sweep_id
+        return FoundSweep(number, None, sweep_id)
 
 
 def list_sweeps(tracking_uri: str) -> list[StoredRun]:

@@ -22,7 +22,7 @@ from multiprocessing.connection import Connection, Pipe
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self, cast
+from typing import Any, Self
 
 from orchestrator.core.errors import Refusal
 from orchestrator.core.records import EndState, SweepRecord
@@ -30,10 +30,21 @@ from orchestrator.core.trial import FinishedTrial
 from orchestrator.core.version import import_path
 from orchestrator.storage.private_files import open_private
 from orchestrator.storage.tracking.errors import LeaseHeld, NotRecorded, TrackingError
+from orchestrator.storage.tracking.recorder_calls import (
+    CloseSweep,
+    FindSweep,
+    LogModel,
+    OpenSweep,
+    ReadSweep,
+    RecorderCall,
+    RecordTrials,
+    Result,
+)
 from orchestrator.storage.tracking.records import (
     RENEWAL_S,
     Answer,
-    Manifest,
+    FoundSweep,
+    StoreDifferences,
     SweepOpening,
     record_of,
 )
@@ -64,7 +75,7 @@ class Recorder:
         self._process = RecorderProcess(tracking_uri, home, log_path)
         self._change = threading.Condition()
         self._queue: deque[FinishedTrial] = deque()
-        self._calls: deque[tuple[Future[Any], str, tuple[Any, ...]]] = deque()
+        self._calls: deque[tuple[RecorderCall[Any], Future[Any]]] = deque()
         self._refused: dict[str, str] = {}
         self._is_open = False
         self._stopping = False
@@ -111,9 +122,9 @@ class Recorder:
         with self._change:
             return dict(self._refused)
 
-    def find(self, name: str, *, fresh: bool = False) -> tuple[int, Manifest | None, str]:
-        """Return a sweep's highest generation in the store, its manifest and id: `reader.find`."""
-        return self._call("find", name, fresh)
+    def find(self, name: str, *, fresh: bool = False) -> FoundSweep:
+        """Return what the store has of a sweep's name: `reader.find`."""
+        return self._call(FindSweep(name, fresh))
 
     def read(
         self, had: Mapping[str, FinishedTrial], *, timeout_s: float | None = None
@@ -122,24 +133,24 @@ class Recorder:
 
         Raise `NotRecorded` if the answer takes over `timeout_s`.
         """
-        record, run_ids = self._call_again("read", timeout_s=timeout_s)
+        record, run_ids = self._call_again(ReadSweep(), timeout_s=timeout_s)
         trials = (replace(record_of(had[key]), run_id=run_id) for key, run_id in run_ids.items())
-        return cast(SweepRecord, record.with_trials(trials))
+        return record.with_trials(trials)
 
     def open(
         self, opening: SweepOpening, had: Mapping[str, float] = MappingProxyType({})
-    ) -> tuple[list[FinishedTrial], list[str]]:
+    ) -> StoreDifferences:
         """Take the sweep's lease, or raise `LeaseHeld`; or declare what an open sweep has now.
 
         Return the trials that only the store has, and the keys of those that it lacks. The caller
         `had` outcomes with these ends, by key.
         """
-        merged: tuple[list[FinishedTrial], list[str]] = self._call("open", opening, False, had)
+        differences = self._call(OpenSweep(opening, had))
         with self._change:
             self._is_open = True
             self._renew_at_s = time.monotonic() + RENEWAL_S
             self._change.notify_all()
-        return merged
+        return differences
 
     def queue_trial(self, finished: FinishedTrial) -> None:
         """Queue a trial for recording. Never waits, never raises: the journal already has it."""
@@ -182,7 +193,7 @@ class Recorder:
         """
         self.drain(timeout_s)
         try:
-            self._call_again("close", state, texts, answer, timeout_s=timeout_s)
+            self._call_again(CloseSweep(state, texts, answer), timeout_s=timeout_s)
         except TrackingError as error:
             raise NotRecorded(0, str(error)) from error
         with self._change:
@@ -190,34 +201,35 @@ class Recorder:
 
     def log_model(self, run_id: str, packed: Path, timeout_s: float) -> None:
         """Log a packed model with its run; raise `NotRecorded`, or the store's `TrackingError`."""
-        self._call("log_model", run_id, packed, timeout_s=timeout_s)
+        self._call(LogModel(run_id, packed), timeout_s=timeout_s)
 
-    def _call_again(self, method: str, *arguments: Any, timeout_s: float | None) -> Any:
-        """Call a method that may be repeated, until the store or the process is there again.
+    def _call_again(self, call: RecorderCall[Result], *, timeout_s: float | None) -> Result:
+        """Make a call that may be repeated, until the store or the process is there again.
 
-        Raise what the last call raised after `timeout_s`, or a minute without one.
+        Raise what the last try raised after `timeout_s`, or a minute without one.
         """
         give_up_s = time.monotonic() + (_CLOSE_LIMIT_S if timeout_s is None else timeout_s)
         while True:
             left_s = max(0.0, give_up_s - time.monotonic())
             limit_s = None if timeout_s is None else left_s
             try:
-                return self._call(method, *arguments, timeout_s=limit_s)
+                return self._call(call, timeout_s=limit_s)
             except TrackingError as error:
                 if not error.is_away or left_s <= _FIRST_PAUSE_S:
                     raise
-                _log.warning("%s is tried again: %s", method, error)
+                _log.warning("%s is tried again: %s", type(call).__name__, error)
                 time.sleep(_FIRST_PAUSE_S)
 
-    def _call(self, method: str, *arguments: Any, timeout_s: float | None = None) -> Any:
-        answer = Future[Any]()
+    def _call(self, call: RecorderCall[Result], *, timeout_s: float | None = None) -> Result:
+        """Let the recorder's thread make a call; return its result, or raise its error."""
+        result = Future[Result]()
         with self._change:
             if self._stopping:
                 raise self.trouble or RuntimeError("the recorder was closed")
-            self._calls.append((answer, method, arguments))
+            self._calls.append((call, result))
             self._change.notify_all()
         try:
-            return answer.result(timeout_s)
+            return result.result(timeout_s)
         except TimeoutError as error:
             self._is_silent = True
             raise NotRecorded(0, f"no answer in {timeout_s:.0f} s") from error
@@ -228,8 +240,8 @@ class Recorder:
         """Pass what is queued to the recorder's process, until `close`; answer all who wait."""
         try:
             self._process.start()  # its imports take seconds: as the driver's own start does
-            while self._take_turn():
-                pass
+            while not self._stopping:
+                self._take_turn()
         except Exception as error:  # noqa: BLE001  (raised in whoever waits)
             self.trouble = error
             _log.exception("the recorder's thread ended")
@@ -237,31 +249,30 @@ class Recorder:
             self._process.close()
             with self._change:
                 self._stopping = True
-                for answer, *_ in self._calls:
+                for _, result in self._calls:
                     closed = RuntimeError("the recorder was closed")
-                    answer.set_exception(self.trouble or closed)
+                    result.set_exception(self.trouble or closed)
                 self._change.notify_all()
 
-    def _take_turn(self) -> bool:
-        """Send a call, a batch or a renewal of the lease when it is time; False at the end."""
+    def _take_turn(self) -> None:
+        """Wait until it is time for a call, a batch or a renewal of the lease, and make it."""
         with self._change:
             self._change.wait_for(
                 lambda: self._stopping or self._calls or self._idle_s() == 0, self._idle_s()
             )
             if self._stopping:
-                return False
-            call = self._calls.popleft() if self._calls else None
+                return
+            waiting = self._calls.popleft() if self._calls else None
             batch = tuple(self._queue)[:_BATCH]
-        if call is None:
+        if waiting is None:
             if self._idle_s() == 0:
                 self._send(batch)
-            return True
-        answer, method, arguments = call
+            return
+        call, result = waiting
         try:
-            answer.set_result(self._process.ask(method, *arguments))
-        except Exception as error:  # noqa: BLE001  (raised where the answer is awaited)
-            answer.set_exception(error)
-        return True
+            result.set_result(self._process.ask(call))
+        except Exception as error:  # noqa: BLE001  (raised where the result is awaited)
+            result.set_exception(error)
 
     def _idle_s(self) -> float | None:
         """Return the seconds until there is something to do without a call; None: nothing."""
@@ -278,7 +289,7 @@ class Recorder:
     def _send(self, batch: tuple[FinishedTrial, ...]) -> None:
         """Record a batch, which may be empty: the lease is renewed too."""
         try:
-            refused = self._process.ask("record", batch)
+            refused = self._process.ask(RecordTrials(batch))
         except (TrackingError, LeaseHeld) as error:
             with self._change:
                 self.trouble = error
@@ -333,24 +344,24 @@ class RecorderProcess:
             ours.send(self._setup)
         return self._running
 
-    def ask(self, method: str, *arguments: Any) -> Any:
-        """Return the answer to a method of `Writer`, or a function of `reader` on its store.
+    def ask(self, call: RecorderCall[Result]) -> Result:
+        """Return the result of a call.
 
         Raise the error that it answered with, or `RecorderDied`; the next call starts another.
         """
         try:
             if self._opening is not None and not (self._running and self._has_opened):
-                self._exchange("open", self._opening, True)
+                self._exchange(OpenSweep(self._opening, has_claimed=True))
                 self._has_opened = True
-            answer = self._exchange(method, *arguments)
+            result = self._exchange(call)
         except RecorderDied:
             self.close()
             raise
-        if method == "open":
-            (self._opening, *_), self._has_opened = arguments, True
-        elif method == "close":
+        if isinstance(call, OpenSweep):
+            self._opening, self._has_opened = call.opening, True
+        elif isinstance(call, CloseSweep):
             self._opening = None
-        return answer
+        return result
 
     def close(self) -> None:
         """Kill the process, if there is one: nothing is in progress between two calls."""
@@ -361,18 +372,18 @@ class RecorderProcess:
             process.wait()
             self._running = None
 
-    def _exchange(self, method: str, *arguments: Any) -> Any:
-        """Call a method of the `Writer` in the recorder's process; return or raise its answer.
+    def _exchange(self, call: RecorderCall[Result]) -> Result:
+        """Let the process perform a call; return its result, or raise its error.
 
         Raise `RecorderDied` if the process ended or gave no answer.
         """
         process, connection = self.start()
         try:
-            connection.send((method, arguments))
+            connection.send(call)
             if not connection.poll(_ANSWER_LIMIT_S):
                 process.kill()
                 raise self._died(process.pid, f"none in {_ANSWER_LIMIT_S:.0f} s")
-            answer = connection.recv()
+            answer: Result | Exception = connection.recv()
         except (EOFError, OSError) as error:
             reason = f"the end of the process, exit status {_exit_status(process)}"
             raise self._died(process.pid, reason) from error

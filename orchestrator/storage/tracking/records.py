@@ -4,7 +4,7 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
@@ -73,6 +73,25 @@ class SweepOpening:
     owner: Owner
     sweep_id: str = ""
     takes_over: bool = False
+
+
+class FoundSweep(NamedTuple):
+    """What a store has of a sweep: its latest generation, 0 for none, with its manifest and id."""
+
+    generation: int
+    manifest: Manifest | None = None
+    sweep_id: str = ""
+
+
+class StoreDifferences(NamedTuple):
+    """How a store differs from a journal of the same sweep.
+
+    `newer` are trials of which only the store has the latest outcome; `lacking` are the keys of
+    those of which it lacks the latest one.
+    """
+
+    newer: list[FinishedTrial]
+    lacking: list[str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
-from orchestrator.core.errors import Refusal
 from orchestrator.core.records import EndState, SweepRecord
 from orchestrator.core.trial import FinishedTrial, SweepIdentity, canonical, digest
 from orchestrator.storage.tracking import errors, reader, records, trial_table
@@ -44,7 +42,7 @@ _log = logging.getLogger(__name__)
 
 
 class Writer:
-    """The writer of one sweep. Used from one thread; the driver calls its public methods."""
+    """The writer of one sweep. Used from one thread; the driver's `RecorderCall`s use it."""
 
     def __init__(self, tracking_uri: str, home: Path) -> None:
         self._uri = tracking_uri
@@ -61,23 +59,9 @@ class Writer:
     def _tracker(self) -> Tracker:
         return kind_of(self._uri).create(self._uri, self._home)
 
-    def answer(self, method: str, *arguments: Any) -> Any:
-        """Return the result of a method, or of a reader's function, or the error in its place."""
-        try:
-            if hasattr(self, method):
-                return getattr(self, method)(*arguments)
-            return getattr(reader, method)(self._uri, *arguments)
-        except Refusal as error:
-            _log.warning("%s", error)
-            return error
-        except Exception as error:  # noqa: BLE001  (raised in the driver; its trace is in the log)
-            _log.exception("in %s", method)
-            return errors.TrackingError(
-                "the recorder process",
-                "no error",
-                f"{type(error).__name__}: {error}",
-                "Its log has the whole trace; please report it",
-            )
+    def find(self, name: str, *, fresh: bool) -> records.FoundSweep:
+        """Return the latest generation of a sweep, as `reader.find`; none has to be open."""
+        return reader.find(self._uri, name, fresh=fresh)
 
     def read(self) -> tuple[SweepRecord, dict[str, str]]:
         """Return the sweep without its trials, and the ids of their runs by key, in its order."""
@@ -91,9 +75,10 @@ class Writer:
     def open(
         self,
         opening: records.SweepOpening,
-        has_claimed: bool = False,
         had: Mapping[str, float] = MappingProxyType({}),
-    ) -> tuple[list[FinishedTrial], list[str]]:
+        *,
+        has_claimed: bool = False,
+    ) -> records.StoreDifferences:
         """Find or make the sweep's runs, and take the lease; or store what an open sweep has now.
 
         Return the trials in the store, and the keys of those that it lacks, compared with what the
@@ -106,7 +91,7 @@ class Writer:
         if self._holds_lease:
             self.renew_lease()
             self._describe(is_described=True)
-            return [], []
+            return records.StoreDifferences([], [])
         parent = self._find_parent()
         if parent is None:
             parent = self._create_parent()
@@ -122,8 +107,10 @@ class Writer:
             self._tracker.delete_run(run.run_id)
         self._holds_lease, stored = True, self._stored.finished
         ends_s = {key: trial.ended_s for key, trial in stored.items()}
-        newer = [trial for key, trial in stored.items() if trial.ended_s > had.get(key, 0.0)]
-        return newer, [key for key, end_s in had.items() if end_s > ends_s.get(key, 0.0)]
+        return records.StoreDifferences(
+            [trial for key, trial in stored.items() if trial.ended_s > had.get(key, 0.0)],
+            [key for key, end_s in had.items() if end_s > ends_s.get(key, 0.0)],
+        )
 
     def record(self, batch: Sequence[FinishedTrial]) -> dict[str, str]:
         """Write trials that have ended; what the store has already is not written again.

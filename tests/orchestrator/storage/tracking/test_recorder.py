@@ -21,6 +21,12 @@ from orchestrator.storage.lock import Owner
 from orchestrator.storage.private_files import NotOurs
 from orchestrator.storage.tracking.errors import NotRecorded, StoreAway, TrackingError
 from orchestrator.storage.tracking.recorder import Recorder, RecorderDied, RecorderProcess
+from orchestrator.storage.tracking.recorder_calls import (
+    CloseSweep,
+    OpenSweep,
+    RecorderCall,
+    RecordTrials,
+)
 from orchestrator.storage.tracking.records import LEASE, LEASE_TAG, Lease, record_of
 from orchestrator.storage.tracking.trackers import open_tracker
 from tests.building.arms import XLA
@@ -59,13 +65,13 @@ def test_a_recorder_that_cannot_start_says_why(home: Path) -> None:
             never_started.find("quickstart")
 
 
-def pretend(monkeypatch: pytest.MonkeyPatch, answers: Callable[..., Any]) -> None:
+def pretend(monkeypatch: pytest.MonkeyPatch, answers: Callable[[RecorderCall[Any]], Any]) -> None:
     class Pretended(RecorderProcess):
         def start(self) -> Any:
             return None
 
-        def ask(self, method: str, *arguments: Any) -> Any:
-            return answers(method, *arguments)
+        def ask(self, call: RecorderCall[Any]) -> Any:
+            return answers(call)
 
     monkeypatch.setattr("orchestrator.storage.tracking.recorder.RecorderProcess", Pretended)
 
@@ -119,7 +125,7 @@ def test_a_recorder_that_hangs_at_its_end_is_killed(
     with subprocess.Popen(["sleep", "600"]) as hanging:
         process._running = hanging, ours
         with pytest.raises(RecorderDied, match="exit status -9"):
-            process.ask("record", ())
+            process.ask(RecordTrials(()))
     assert process._running is None, "the next call starts another one"
 
 
@@ -130,13 +136,13 @@ def test_what_a_store_that_is_down_lacks_is_recorded_later_except_what_it_refuse
     is_down = threading.Event()
     is_down.set()
 
-    def answer(method: str, *arguments: Any) -> Any:
-        if method != "record":
+    def answer(call: RecorderCall[Any]) -> Any:
+        if not isinstance(call, RecordTrials):
             return None
         if is_down.is_set():
             raise TrackingError("a store", "an answer", "none", "Wait")
-        recorded.extend(arguments[0])
-        return {trial.key: "no" for trial in arguments[0] if trial.block == 1}
+        recorded.extend(call.batch)
+        return {trial.key: "no" for trial in call.batch if trial.block == 1}
 
     pretend(monkeypatch, answer)
     with recorder(tmp_path) as opened:
@@ -155,11 +161,11 @@ def test_what_a_store_that_is_down_lacks_is_recorded_later_except_what_it_refuse
 def test_a_store_that_is_away_for_a_moment_is_closed_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = Counter[str]()
+    asked = Counter[type[RecorderCall[Any]]]()
 
-    def answer(method: str, *_: Any) -> None:
-        asked[method] += 1
-        if method == "close" and asked["close"] == 1:
+    def answer(call: RecorderCall[Any]) -> None:
+        asked[type(call)] += 1
+        if isinstance(call, CloseSweep) and asked[CloseSweep] == 1:
             raise StoreAway("a store", "an answer", "none", "Wait")
 
     pretend(monkeypatch, answer)
@@ -169,14 +175,14 @@ def test_a_store_that_is_away_for_a_moment_is_closed_all_the_same(
         with pytest.raises(NotRecorded, match="received none"):
             asked.clear()
             opened.close("complete", {}, timeout_s=0.5)
-    assert asked["close"] == 1
+    assert asked[CloseSweep] == 1
 
 
 def test_a_store_that_never_answers_holds_up_no_longer_than_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stuck(method: str, *_: Any) -> None:
-        if method != "open":
+    def stuck(call: RecorderCall[Any]) -> None:
+        if not isinstance(call, OpenSweep):
             woken.wait()
 
     woken = threading.Event()
@@ -196,9 +202,11 @@ def test_a_store_that_never_answers_holds_up_no_longer_than_asked(
 def test_a_slow_store_is_waited_for_as_long_as_it_records(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def slow(method: str, *_: Any) -> object:
-        time.sleep(0.3 if method == "record" else 0)
-        return {} if method == "record" else None
+    def slow(call: RecorderCall[Any]) -> object:
+        if not isinstance(call, RecordTrials):
+            return None
+        time.sleep(0.3)
+        return {}
 
     pretend(monkeypatch, slow)
     monkeypatch.setattr("orchestrator.storage.tracking.recorder._BATCH", 1)

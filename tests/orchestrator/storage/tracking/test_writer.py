@@ -135,7 +135,7 @@ def test_an_owner_elsewhere_is_believed_until_its_lease_ends(
     with pytest.raises(LeaseHeld, match="taken it over meanwhile, and ended"):  # free, yet lost
         first.record([build_full_trial(1)])
     with pytest.raises(LeaseHeld):
-        first.open(build_opening(owner=away), True)
+        first.open(build_opening(owner=away), has_claimed=True)
     assert len(children(home)) == 1
 
 
@@ -154,7 +154,7 @@ def test_a_damaged_lease_is_none_and_one_far_ahead_is_ignored_on_request(home: P
         opened.record([build_full_trial()])
         store.log(parent(home).run_id, tags={LEASE_TAG: far})
         with pytest.raises(LeaseHeld):  # a later recorder process of this start takes nothing
-            new_writer(home).open(asked, True)
+            new_writer(home).open(asked, has_claimed=True)
 
 
 def test_the_journal_of_another_sweep_with_an_equal_spec_is_refused(home: Path) -> None:
