@@ -20,7 +20,7 @@ from orchestrator.core.criteria import Timing
 from orchestrator.core.trial import MESSAGE_LIMIT, FailureRecord, Outcome, OutcomeStatus, Telemetry
 from orchestrator.execution import telemetry
 from orchestrator.execution.trainer_process import TrainerGone, TrainerProcess
-from orchestrator.storage.tracking.trial_content import entity_name
+from orchestrator.storage.tracking.limits import entity_name
 from workloads import protocol, registry
 from workloads.implementations import is_kernel_as_asked, parse_implementation
 from workloads.metrics import PRUNED_METRICS

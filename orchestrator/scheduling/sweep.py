@@ -53,8 +53,9 @@ from orchestrator.spec import SweepSpec
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import Journal, SessionEnded
 from orchestrator.storage.tracking.errors import LeaseHeld
+from orchestrator.storage.tracking.limits import ANSWER_LIMIT
 from orchestrator.storage.tracking.recorder import Recorder
-from orchestrator.storage.tracking.records import ANSWER_LIMIT, MANIFEST, Answer
+from orchestrator.storage.tracking.records import MANIFEST, Answer
 from workloads.own_code import code_folders
 from workloads.registry import find_workload
 
@@ -488,7 +489,7 @@ class _Start:
 
 def _finish(start: _Start, stopped: Stopped | None) -> RunResult:
     """Wait until everything is recorded, read it back, and store the report with it."""
-    from orchestrator.report.formats.mlflow_values import to_metrics, to_params  # noqa: PLC0415
+    from orchestrator.report.formats.tracker_values import to_metrics, to_params  # noqa: PLC0415
     from orchestrator.report.render import render, summarise, to_short_markdown  # noqa: PLC0415
 
     records, spec = start.records, start.spec

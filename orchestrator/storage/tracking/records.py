@@ -18,6 +18,7 @@ from orchestrator.core.start_command import UNKNOWN_START, StartCommand
 from orchestrator.core.trial import FinishedTrial, ImpossibleArm, SweepIdentity, validated_json
 from orchestrator.storage.lock import Owner
 from orchestrator.storage.tracking.errors import Damaged, WrongVersion
+from orchestrator.storage.tracking.limits import TAG_LIMIT
 
 _T = TypeVar("_T")
 
@@ -31,8 +32,6 @@ LEASE_TAG, RECORD_TAG = f"{HIDDEN}lease", f"{HIDDEN}record"
 ID_TAG = f"{HIDDEN}id"  # a sweep's random id, which its journals have too
 SOURCE_TAG = f"{HIDDEN}source"  # the source of the answer that the sweep's run shows
 RECORD_FILE = "outcome.json"  # the file that replaces the tag where it would be too long
-TAG_LIMIT = 8000  # MLflow 3.17, mlflow/utils/validation.py: MAX_TAG_VAL_LENGTH
-ANSWER_LIMIT = 4400  # of a description: links follow it, and some servers take 5,000 characters
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,8 @@ three duties:
 - Every error is raised as a `TrackingError`, as `StoreAway` if the same call may succeed later, and
   as `ContentRefused` if the tracker works and will never take this content.
 
-Names, tags and params are as MLflow takes them, whose limits are the strictest that we know:
-`trial_content` cuts and cleans them for every tracker.
+Names, tags and params are as MLflow takes them, for every tracker (`limits`): `trial_content` cuts
+and cleans them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

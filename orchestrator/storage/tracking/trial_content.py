@@ -4,8 +4,6 @@
 Everything is derived from the trial and its outcome, so that writing a run again changes nothing.
 """
 
-import posixpath
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pydantic import ValidationError
@@ -21,7 +19,14 @@ from orchestrator.core.trial import (
     digest,
 )
 from orchestrator.core.trial_columns import PARAMS, TAGS, TrialColumn
-from orchestrator.storage.tracking.records import RECORD_TAG, TAG_LIMIT, record_tag
+from orchestrator.storage.tracking.limits import (
+    NAME_LIMIT,
+    PARAM_LIMIT,
+    TAG_LIMIT,
+    cut,
+    entity_name,
+)
+from orchestrator.storage.tracking.records import RECORD_TAG, record_tag
 from orchestrator.storage.tracking.tracker import Point, TrialContent
 from workloads import registry
 
@@ -30,9 +35,6 @@ EVIDENCE_FILE = "kernel_evidence.txt"
 ARTIFACT_FOLDER = "texts"
 """The folder of the texts that a workload keeps, separate from ours whatever their names are."""
 
-# MLflow 3.17, mlflow/utils/validation.py: MAX_PARAM_VAL_LENGTH, MAX_ENTITY_KEY_LENGTH.
-_PARAM_LIMIT = 6000
-_NAME_LIMIT = 250
 _READABLE_LIMIT = 1000
 
 TRIAL_TAGS = tuple(column.name for column in TAGS)
@@ -61,8 +63,8 @@ def trial_content(
         params=_params(identity, finished),
         tags={
             "sweep": identity.label,
-            **{name: _cut(text, _READABLE_LIMIT) for name, text in _cells(TAGS, finished).items()},
-            "config": _cut(canonical(finished.config), TAG_LIMIT),
+            **{name: cut(text, _READABLE_LIMIT) for name, text in _cells(TAGS, finished).items()},
+            "config": cut(canonical(finished.config), TAG_LIMIT),
             "environment": digest(outcome.environment),
             RECORD_TAG: record,
         },
@@ -86,19 +88,11 @@ def run_name(identity: SweepIdentity, trial: Trial) -> str:
         f"{key} {f'{value:.3g}' if isinstance(value, float) else _text(value)}"
         for key, value in config.items()
     ]
-    head = _cut(" ".join(words) or f"block {trial.block}", 80)
+    head = cut(" ".join(words) or f"block {trial.block}", 80)
     parts = [head, trial.arm.short_name, str(trial.arm.hardware)]
     if trial.repeat:
         parts.append(f"repeat {trial.repeat}")
-    return _cut(" · ".join(parts), _NAME_LIMIT)
-
-
-def entity_name(name: str) -> str:
-    """Return `name` as trackers accept it: MLflow refuses some characters and path-like forms."""
-    clean = re.sub(r"[^\w.\- :/]", "_", name)[:_NAME_LIMIT]
-    if posixpath.normpath(clean) != clean or clean.startswith(("/", "..")) or clean == ".":
-        clean = clean.replace("/", "_").replace(".", "_") or "_"
-    return clean
+    return cut(" · ".join(parts), NAME_LIMIT)
 
 
 def _cells(columns: Iterable[TrialColumn], finished: FinishedTrial) -> dict[str, str]:
@@ -116,13 +110,13 @@ def _params(identity: SweepIdentity, finished: FinishedTrial) -> dict[str, str]:
     if dataset is not None:
         # A param cannot change: the setting's text wins, so that a failed attempt, which may
         # have no data, and a later one agree.
-        params.setdefault("dataset", _cut(dataset.name, _PARAM_LIMIT))
+        params.setdefault("dataset", cut(dataset.name, PARAM_LIMIT))
     return params
 
 
 def param_texts(values: Mapping[str, object]) -> dict[str, str]:
     """Return params with names and texts that trackers accept."""
-    return {entity_name(name): _cut(_text(value), _PARAM_LIMIT) for name, value in values.items()}
+    return {entity_name(name): cut(_text(value), PARAM_LIMIT) for name, value in values.items()}
 
 
 def all_settings(identity: SweepIdentity, config: Config) -> Mapping[str, object]:
@@ -188,9 +182,3 @@ def _ms(seconds: float) -> int:
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else canonical(value)
-
-
-def _cut(text: str, limit: int) -> str:
-    # Some databases take no NUL in a text, and none takes a lone surrogate.
-    text = text.replace("\0", "␀").encode(errors="replace").decode()
-    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from orchestrator.core.records import EndState, SweepRecord
 from orchestrator.core.trial import FinishedTrial, SweepIdentity, canonical, digest
 from orchestrator.storage.tracking import errors, reader, records, trial_table
+from orchestrator.storage.tracking.limits import ANSWER_LIMIT
 from orchestrator.storage.tracking.records import Answer
 from orchestrator.storage.tracking.tracker import (
     RunStatus,
@@ -169,8 +170,8 @@ class Writer:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             unpack_model(packed, folder)
-            for file in sorted(folder.glob("*.keras"))[:1]:
-                file.replace(file.with_name("model.keras"))
+            if keras_file := min(folder.glob("*.keras"), default=None):
+                keras_file.replace(keras_file.with_name("model.keras"))
             self._tracker.log_model(self._tracker.run(run_id), folder)
 
     @property
@@ -271,7 +272,7 @@ class Writer:
 
     def _publish(self, answer: Answer | None) -> None:
         if answer is not None:
-            answer = replace(answer, description=answer.description[: records.ANSWER_LIMIT])
+            answer = replace(answer, description=answer.description[:ANSWER_LIMIT])
         settings = {name for trial in self._stored.finished.values() for name in trial.config}
         self._tracker.show_sweep(self._parent_id, self._opening.manifest, settings, answer)
 
@@ -326,8 +327,9 @@ class Writer:
     def _create_run(self, key: str, content: TrialContent) -> StoredRun:
         """Make the run, unless an earlier request whose answer was lost has made it."""
         if key in self._unsure:
-            for run in self._runs_of_trial(key):
-                return run
+            made_earlier = next(self._runs_of_trial(key), None)
+            if made_earlier is not None:
+                return made_earlier
         self._unsure.add(key)
         run = self._tracker.create_trial_run(self._sweep_run, content)
         self._unsure.discard(key)

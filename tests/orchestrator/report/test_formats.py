@@ -22,8 +22,8 @@ from orchestrator.core.trial import FinishedTrial, ImpossibleArm
 from orchestrator.report.document import Bullet, Document, Kind, Section, Table, visible
 from orchestrator.report.formats.csv_rows import HEADER
 from orchestrator.report.formats.json_schema import REPORT_SCHEMA_FILE
-from orchestrator.report.formats.mlflow_values import to_metrics
 from orchestrator.report.formats.text import to_markdown
+from orchestrator.report.formats.tracker_values import to_metrics
 from orchestrator.report.render import (
     MOST_LINES,
     ReportFormat,

@@ -22,6 +22,7 @@ from typing import Any
 
 from orchestrator.core.trial import DatasetRecord, canonical, digest
 from orchestrator.storage.tracking.errors import TrackingError
+from orchestrator.storage.tracking.limits import entity_name
 from orchestrator.storage.tracking.mlflow import (
     address,
     moved_homes,
@@ -32,7 +33,7 @@ from orchestrator.storage.tracking.mlflow import (
 from orchestrator.storage.tracking.mlflow.errors import mlflow_errors_translated
 from orchestrator.storage.tracking.records import SOURCE_TAG, Answer, Manifest
 from orchestrator.storage.tracking.tracker import Point, RunStatus, StoredRun, TrialContent
-from orchestrator.storage.tracking.trial_content import entity_name, param_texts
+from orchestrator.storage.tracking.trial_content import param_texts
 
 # MLflow 3.17, mlflow/utils/validation.py: MAX_METRICS_PER_BATCH, MAX_PARAMS_TAGS_PER_BATCH,
 # MAX_DATASET_NAME_SIZE, MAX_DATASET_DIGEST_SIZE.

@@ -16,8 +16,9 @@ from orchestrator.core.trial import (
     Telemetry,
     Trial,
 )
+from orchestrator.storage.tracking.limits import entity_name
 from orchestrator.storage.tracking.records import RECORD_TAG, TRIAL
-from orchestrator.storage.tracking.trial_content import entity_name, run_name, trial_content
+from orchestrator.storage.tracking.trial_content import run_name, trial_content
 from tests.building.arms import XLA
 from tests.building.hardware import build_cpu_use
 from tests.building.trials import IDENTITY, build_full_trial

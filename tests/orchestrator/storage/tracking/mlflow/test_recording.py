@@ -14,7 +14,7 @@ from mlflow.exceptions import MlflowException
 from mlflow.models import Model as MLmodel
 
 from orchestrator.analysis.summary import summarise
-from orchestrator.report.formats.mlflow_values import to_metrics, to_params
+from orchestrator.report.formats.tracker_values import to_metrics, to_params
 from orchestrator.storage.tracking.errors import TrackingError
 from orchestrator.storage.tracking.mlflow import names, sqlite_client
 from orchestrator.storage.tracking.mlflow.store import MlflowStore

@@ -1,4 +1,8 @@
-"""The answer of a sweep as values of its MLflow run, to compare generations and sweeps there."""
+"""The answer of a sweep as values of its run in a tracker, to compare generations and sweeps there.
+
+The tracker writes them (`Tracker.show_sweep`); what a name may be is MLflow's, as of every name
+there (`orchestrator.storage.tracking.limits`).
+"""
 
 import math
 from collections.abc import Mapping
@@ -16,9 +20,10 @@ def to_metrics(summary: ReportSummary) -> dict[str, float]:
     name, front = arm_names(summary), summary.front
     metrics: dict[str, float] = {f"trials_{kind}": n for kind, n in counts(summary).items()}
     metrics["trials"] = metrics.pop("trials_trials")
-    for objective, direction in front.objectives.items() if front.points else ():
-        best = max if direction == "maximize" else min
-        metrics[f"best/{objective}"] = best(point.values[objective] for point in front.points)
+    if front.points:
+        for objective, direction in front.objectives.items():
+            best = max if direction == "maximize" else min
+            metrics[f"best/{objective}"] = best(point.values[objective] for point in front.points)
     for comparison in summary.comparisons:
         # MLflow charts metrics with the same text before a slash together, and takes no plus.
         arm = name(comparison.arm).replace("/", " ").replace("+", " ")
