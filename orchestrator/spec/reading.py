@@ -114,10 +114,17 @@ def _others(data: Mapping[str, Any], findings: Sequence[ProblemAtPath]) -> Seque
             replace(finding, path=_original(finding.path, removed))
             for finding in checks.independent_findings(spec, removed)
         ]
-        # A key that each config has is reported at the first one.
-        said = {(finding.path[-1:], finding.expected) for finding in findings}
-        return [other for other in others if (other.path[-1:], other.expected) not in said]
+        # What is wrong in several listed configs is reported at the first one.
+        reported = {_in_any_config(finding) for finding in findings}
+        return [other for other in others if _in_any_config(other) not in reported]
     return []
+
+
+def _in_any_config(finding: ProblemAtPath) -> ProblemAtPath:
+    """Return a finding without the number of the listed config in which it is."""
+    if finding.path[:2] == ("search", "configs"):
+        return replace(finding, path=("search", "configs", *finding.path[3:]))
+    return finding
 
 
 def _written(data: Any, path: Path, removed: Collection[Path]) -> Path:
