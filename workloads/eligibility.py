@@ -15,6 +15,8 @@ from workloads.implementations import AUTO, MIN_CAPABILITY, OPTIONS, Implementat
 from workloads.layer_traits import LayerTraits
 from workloads.protocol import Device, TimedWork
 
+NO_CUDNN_ON_CPU = "cuDNN kernels need an NVIDIA GPU"
+
 
 def ineligibility_reason(
     implementation: Implementation,
@@ -71,6 +73,16 @@ def is_installed(package: str) -> bool:
     return importlib.util.find_spec(package) is not None
 
 
+def no_unrolling_reason(library: str) -> str:
+    """Return why a library's call cannot run an unrolled layer."""
+    return f"{library} runs the whole sequence in one call and cannot be unrolled"
+
+
+def no_recurrent_dropout_reason(library: str, rate: float) -> str:
+    """Return why a library's call cannot run a layer with recurrent dropout."""
+    return f"{library} has no recurrent dropout (recurrent_dropout is {rate})"
+
+
 def _reasons(backend: Backend, asked: Combination) -> Iterator[str]:
     """Yield all reasons, the most fundamental first."""
     yield from _device_reasons(backend, asked)
@@ -99,7 +111,7 @@ def _device_reasons(backend: Backend, asked: Combination) -> Iterator[str]:
             yield f"+{precision} needs compute capability {needed}, and {has}"
         return
     if asked.has_kernel("cudnn"):
-        yield "cuDNN kernels need an NVIDIA GPU"
+        yield NO_CUDNN_ON_CPU
     if asked.has_kernel("fused") and backend.fused and not backend.fused.on_cpu:
         yield f"{backend.fused.name} has no CPU kernel: it needs an NVIDIA GPU"
     if asked.has_option("tf32"):
@@ -116,7 +128,7 @@ def _option_reasons(backend: Backend, asked: Combination) -> Iterator[str]:
     if asked.has_option("unroll") and asked.has_kernel(AUTO):
         yield "auto measures the layers as they are written: leave +unroll out"
     if asked.has_option("unroll") and library:
-        yield f"{library} runs the whole sequence in one call and cannot be unrolled"
+        yield no_unrolling_reason(library)
     if asked.has_option("unroll") and backend.is_eager(asked.implementation):
         yield "without a graph there is nothing to unroll: leave +unroll out"
 
@@ -142,7 +154,7 @@ def _layer_reasons(backend: Backend, asked: Combination) -> Iterator[str]:
     if traits.is_gated and (recurrent := traits.recurrent_activation) != "sigmoid":
         yield f"{library} supports only the recurrent activation sigmoid, not {recurrent}"
     if (rate := traits.recurrent_dropout) > 0:
-        yield f"{library} has no recurrent dropout (recurrent_dropout is {rate})"
+        yield no_recurrent_dropout_reason(library, rate)
     if asked.has_kernel("cudnn") and not traits.use_bias:
         yield "Keras' cuDNN path needs the bias (use_bias is false)"
     if asked.has_kernel("fused") and not traits.use_bias:

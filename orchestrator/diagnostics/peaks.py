@@ -20,6 +20,7 @@ from orchestrator.core.errors import last_line
 from orchestrator.execution.trainer_answers import TrainerAnswer, ask_trainer
 from orchestrator.execution.trainer_process import TrainerProcess
 from orchestrator.hardware import HardwareClass, Node, NodeProfile, only_visible_environment
+from workloads.backends.backend import CUDNN_PACKAGES
 from workloads.backends.registry import backends
 from workloads.data.cache import atomic_write
 from workloads.implementations import MIN_CAPABILITY, Implementation
@@ -38,7 +39,6 @@ _ANSWER_S = 1_200.0
 _QUIET = 1.5
 """Rounds of an idle device differ by less; on shared virtual cores by a third."""
 
-_OF_GPUS = ("nvidia-cudnn-cu12", "nvidia-cudnn-cu13")
 _ON_A_GPU = {"cuda_build": "cuda", "cudnn_build": "cudnn", "devices": "devices"}
 """Facts that a trainer on a GPU reports -> their names among a peak's versions."""
 
@@ -238,7 +238,7 @@ def versions(profile: NodeProfile, backend: str, device: Device) -> dict[str, st
     names = ["keras", *(registered.recorded_distributions if registered else (backend,))]
     by_name = {"method": METHOD}
     if device == "gpu":
-        names += _OF_GPUS
+        names += CUDNN_PACKAGES
         by_name["driver"] = profile.driver or "unknown"
     return by_name | {name: profile.packages[name] for name in names if name in profile.packages}
 

@@ -21,18 +21,11 @@ from orchestrator.hardware.gpu_readers import (
     registered,
 )
 from orchestrator.hardware.profile import Gpu, GpuReaderInfo, NodeProfile, NoGpus
+from workloads.backends.backend import CUDA_PACKAGES
 from workloads.backends.registry import backends
 from workloads.resources import read_limits, usable_cpus
 
-_PACKAGES = (
-    "keras",
-    "numpy",
-    "nvidia-cuda-runtime-cu12",
-    "nvidia-cuda-runtime",
-    "nvidia-cudnn-cu12",
-    "nvidia-cudnn-cu13",
-    "ray",
-)
+_PACKAGES = ("keras", "numpy", *CUDA_PACKAGES, "ray")
 """What a time may depend on, besides a backend's own packages; and Ray, whose versions must agree.
 
 Our own code comes with the driver."""

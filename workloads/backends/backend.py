@@ -18,6 +18,10 @@ from workloads.protocol import Device, TimedWork
 
 CUDNN = "cuDNN"
 
+CUDNN_PACKAGES = ("nvidia-cudnn-cu12", "nvidia-cudnn-cu13")
+CUDA_PACKAGES = ("nvidia-cuda-runtime-cu12", "nvidia-cuda-runtime", *CUDNN_PACKAGES)
+"""NVIDIA's packages on which the time of a trial may depend, whatever the backend."""
+
 ModelKind: TypeAlias = Literal["keras", "torch", "unknown"]
 """What a model is written with: Keras' layers, or as a PyTorch module. A user's may be either."""
 
@@ -223,6 +227,11 @@ class Backend(ABC):
         if kernel == "cudnn":
             return CUDNN
         return self.fused.library if kernel == "fused" and self.fused else ""
+
+    @property
+    def no_mask_reason(self) -> str:
+        """Why a layer with a mask cannot run on cuDNN, where Keras' path to it takes none."""
+        return f"Keras' cuDNN path takes no mask on {self.name}"
 
     @property
     def keras_name(self) -> str:

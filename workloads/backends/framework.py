@@ -12,7 +12,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from workloads.backends.backend import Backend
+from workloads.backends.backend import CUDNN_PACKAGES, Backend
 from workloads.backends.feeding import Feed
 from workloads.backends.kernel_evidence import EagerStep, Proof, RecurrentPart
 from workloads.backends.passes import Batch, CheckedModel, OutputsAndGradients, Passes
@@ -34,7 +34,7 @@ def set_dtype_policy(implementation: Implementation) -> None:
 
 def installed_cudnn() -> str | None:
     """Return the version of the installed cuDNN package; None if cuDNN comes from elsewhere."""
-    for package in ("nvidia-cudnn-cu13", "nvidia-cudnn-cu12"):
+    for package in reversed(CUDNN_PACKAGES):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             return importlib.metadata.version(package)
     return None

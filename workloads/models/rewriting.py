@@ -19,10 +19,17 @@ from typing import Any
 
 import keras
 
+from workloads.backends.backend import CUDNN
 from workloads.backends.framework import Framework
 from workloads.backends.loading import load_framework_of_keras
 from workloads.backends.registry import find_backend
-from workloads.eligibility import ineligibility_reason, layer_ineligibility_reason
+from workloads.eligibility import (
+    NO_CUDNN_ON_CPU,
+    ineligibility_reason,
+    layer_ineligibility_reason,
+    no_recurrent_dropout_reason,
+    no_unrolling_reason,
+)
 from workloads.failures import NotPossible
 from workloads.implementations import AUTO, Implementation
 from workloads.layer_traits import Cell, LayerTraits
@@ -413,7 +420,7 @@ def _demand_refusal(side: Any, name: str, device: Device, *, has_mask: bool) -> 
     cell: Cell = "lstm" if isinstance(side, keras.layers.LSTM) else "gru"
     is_ignored = cell in backend.ignores_use_cudnn
     if device == "cpu" and not is_ignored:
-        return "cuDNN kernels need an NVIDIA GPU"
+        return NO_CUDNN_ON_CPU
     if type(side) not in GATED_LAYERS:
         return None  # its own code decides
     traits = traits_for_cudnn(side, has_mask=has_mask)
@@ -421,12 +428,12 @@ def _demand_refusal(side: Any, name: str, device: Device, *, has_mask: bool) -> 
         return traits
     (own,) = traits
     if side.unroll and not backend.always_eager:  # an eager loop is not unrolled
-        return "cuDNN runs the whole sequence in one call and cannot be unrolled"
+        return no_unrolling_reason(CUDNN)
     if not is_ignored:
         return layer_ineligibility_reason(Implementation(name, "cudnn"), own)
     if own.recurrent_dropout > 0:
-        return f"cuDNN has no recurrent dropout (recurrent_dropout is {own.recurrent_dropout})"
-    return f"Keras' cuDNN path takes no mask on {name}" if own.mask != "none" else None
+        return no_recurrent_dropout_reason(CUDNN, own.recurrent_dropout)
+    return backend.no_mask_reason if own.mask != "none" else None
 
 
 def _optimizer_reason(model: Any) -> str | None:

@@ -53,7 +53,7 @@ class Jax(Backend):
         if asked.has_kernel("cudnn") and traits.cell == "gru":
             yield "JAX has no cuDNN GRU: Keras would silently run a scan instead"
         if asked.has_kernel("cudnn") and traits.mask != "none":
-            yield "Keras' cuDNN path takes no mask on jax"
+            yield self.no_mask_reason
         if asked.has_kernel("fused") and traits.layers > 1 and traits.dropout > 0:
             yield (
                 "jax.experimental.rnn cannot draw a new dropout mask at each step"

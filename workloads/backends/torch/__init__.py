@@ -69,7 +69,7 @@ class PyTorch(Backend):
         if not asked.has_kernel("cudnn"):
             return
         if asked.traits.mask != "none":
-            yield "Keras' cuDNN path takes no mask on torch"
+            yield self.no_mask_reason
         if asked.traits.stateful and not asked.has_option("bf16", "fp16"):
             # mixed precision casts the states, and a cast is a copy
             yield (
