@@ -77,7 +77,8 @@ def _paths(file: Path) -> dict[str, str]:
     paths: dict[str, str] = {}
     with contextlib.suppress(OSError):
         for line in file.read_text(errors="surrogateescape").splitlines():
-            _, names, path = [*line.split(":", 2), "", ""][:3]
+            _, _, names_and_path = line.partition(":")
+            names, _, path = names_and_path.partition(":")
             paths |= dict.fromkeys([names, *names.split(",")], path)
     return paths
 

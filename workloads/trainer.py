@@ -307,7 +307,7 @@ def _expect_code(workload: Workload, expected: Mapping[str, str]) -> None:
     late = code.changed if code else ()
     changed = sorted({*late, *(name for name, _ in expected.items() ^ digests.items())})
     if changed:
-        names = ", ".join([*changed[:_NAMED], *["…"] * (len(changed) > _NAMED)])
+        names = ", ".join(changed[:_NAMED]) + (", …" if len(changed) > _NAMED else "")
         raise BadRequest(
             f"workload {workload.name!r}: its code differs from that at the start of the sweep"
             f" ({names}). If you have edited it: stop, and resume with --same-code --retry-failed"

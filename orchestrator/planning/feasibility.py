@@ -243,8 +243,10 @@ def kept_layers(spec: SweepSpec, arms: Iterable[Arm]) -> Mapping[str, tuple[Kept
 
     Layers that only some configs have are included. Implementations that keep none are left out.
     """
+    if not spec.inspections:
+        return {}
     kept: dict[str, dict[KeptLayerFact, None]] = {}
-    for arm in arms if spec.inspections else ():
+    for arm in arms:
         inspection = spec.inspections.get(parse_implementation(arm.implementation).backend)
         if isinstance(inspection, ModelFacts):
             for fact in inspection.arms:

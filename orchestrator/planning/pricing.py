@@ -120,8 +120,10 @@ def price_of(hardware: HardwareUse, prices: Sequence[AnyPrice]) -> AnyPrice | No
 
 def describe_prices(prices: Sequence[AnyPrice], hardware: Iterable[HardwareUse]) -> list[str]:
     """Return a line on the cost of each hardware class; none if a spec has no prices."""
+    if not prices:
+        return []
     lines = []
-    for name in dict.fromkeys(hardware) if prices else ():
+    for name in dict.fromkeys(hardware):
         price, sharing = price_of(name, prices), "its" if name.usage.measure == "timing" else ""
         cost = _basis(price, measured=True, sharing=sharing) if price else None
         lines.append(f"  costs  {name}: {cost or 'no price in the spec, so no cost'}")

@@ -237,8 +237,10 @@ def _layers_by_kernel(
         names.setdefault(kernel, []).append(part.name)
     if len(names) == 1:
         return ""
-    texts = (
-        f"{kernel}: {', '.join(layers[:_NAMED_LAYERS])}{', …' * (len(layers) > _NAMED_LAYERS)}"
-        for kernel, layers in sorted(names.items())
-    )
+    texts = (f"{kernel}: {_first_names(layers)}" for kernel, layers in sorted(names.items()))
     return f"; by layer: {'; '.join(texts)}"
+
+
+def _first_names(layers: Sequence[str]) -> str:
+    shown = ", ".join(layers[:_NAMED_LAYERS])
+    return f"{shown}, …" if len(layers) > _NAMED_LAYERS else shown

@@ -29,8 +29,11 @@ DOWNLOADS: Mapping[str, str] = {
 """The SHA-256 that Keras checks a download against, by data set."""
 
 ZIPF: Mapping[str, float] = {
-    **{"version": 1, "seed": 20_180_116},
-    **{"exponent": 1.0, "restart": 0.25, "turn": 0.381966},
+    "version": 1,
+    "seed": 20_180_116,
+    "exponent": 1.0,
+    "restart": 0.25,
+    "turn": 0.381966,
 }
 """The parameters of the synthetic corpus; see `workloads.data.text.zipf_corpus`."""
 
@@ -42,6 +45,13 @@ ADDRESSES: Mapping[str, str] = {
     "shakespeare": SHAKESPEARE_URL,
 }
 """The address from which Keras downloads a data set."""
+
+_BUNDLED: Mapping[str, str] = {
+    "mnist": "digits",
+    "imdb": "python-docs",
+    "shakespeare": "python-docs",
+}
+"""What can take the place of a data set, and needs no download."""
 
 _ANSWER_S = 10.0
 
@@ -87,11 +97,10 @@ def expect_available(dataset: str, data_path: str | None = None) -> None:
         ):
             return
     except (OSError, ValueError) as error:
-        bundled = {"mnist": "digits", "shakespeare": "python-docs", "imdb": "python-docs"}[dataset]
         raise DataError(
             f"dataset {dataset}: expected it in {_places(dataset)[0]}, or {address} to answer;"
             f" received: {error}. Put the file there, name another copy as settings.data_path, or"
-            f" use data that need no download: settings.dataset={bundled}"
+            f" use data that need no download: settings.dataset={_BUNDLED[dataset]}"
         ) from error
 
 

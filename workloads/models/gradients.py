@@ -124,8 +124,9 @@ def _gradients(
 ) -> ModelGradients | None:
     count = next(_fixed_batch_sizes(checked.model), SAMPLES)
     arrays = Batches(samples.first(count), count)[0]
-    inputs, targets, weights = (_tensors(part) for part in (*arrays, None, None)[:3])
-    result = framework.outputs_and_gradients(checked, (inputs, targets, weights))
+    inputs, targets, weights = keras.utils.unpack_x_y_sample_weight(tuple(arrays))
+    batch = _tensors(inputs), _tensors(targets), _tensors(weights)
+    result = framework.outputs_and_gradients(checked, batch)
     if result is None:
         return None
     gradients = [

@@ -144,12 +144,9 @@ def _sides(layer: Any) -> tuple[Any, ...] | str:
             return f"merge_mode is {layer.merge_mode!r}: the libraries concatenate both directions"
         if sides[0].go_backwards:
             return "its forward layer reads the sequence backwards"
-        if _differing := [
-            name
-            for name, value in _settings_of(sides[0]).items()
-            if value != _settings_of(sides[1]).get(name)
-        ]:
-            return f"its two directions differ in {' and '.join(_differing)}"
+        forward, backward = map(_settings_of, sides)
+        if differing := [name for name in forward if forward[name] != backward[name]]:
+            return f"its two directions differ in {' and '.join(differing)}"
         return sides
     if type(layer) in (*_CELL_OF, keras.layers.SimpleRNN):
         if layer.go_backwards:

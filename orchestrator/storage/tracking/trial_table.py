@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from orchestrator.core.formats import Format, this_rnnsweep
 from orchestrator.core.trial import Block, FinishedTrial, SweepIdentity, canonical, make_trial
@@ -188,12 +188,12 @@ def read_trials(tracker: Tracker, parent: StoredRun, identity: SweepIdentity) ->
         _add_runs(tracker, stored, tracker.trial_runs(parent), identity)
         return stored
     stored.table, trials = table
-    deleted, late, half_written = _changes(tracker, parent, stored.table)
-    gone = {run.run_id for run in deleted}
+    changes = _changes(tracker, parent, stored.table)
+    gone = {run.run_id for run in changes.deleted}
     stored.finished = {trial.key: trial for trial in trials if trial.run_id not in gone}
     stored.late = len(trials) - len(stored.finished)
-    stored.late += _add_runs(tracker, stored, late, identity)
-    _add_runs(tracker, stored, half_written, identity)
+    stored.late += _add_runs(tracker, stored, changes.late, identity)
+    _add_runs(tracker, stored, changes.half_written, identity)
     return stored
 
 
@@ -202,20 +202,31 @@ def read_table_rows(tracker: Tracker, parent: StoredRun) -> pa.Table | None:
     table = _read_table(tracker, parent, StoredTrials(), read_stored_rows)
     if table is None:
         return None
-    deleted, *later = _changes(tracker, parent, table[0])
-    gone = {run.run_id for run in deleted}
-    if gone and not gone.isdisjoint(table[1]["run_id"].to_pylist()):
+    number, rows = table
+    changes = _changes(tracker, parent, number)
+    gone = {run.run_id for run in changes.deleted}
+    if gone and not gone.isdisjoint(rows["run_id"].to_pylist()):
         return None
-    return None if any(next(runs, None) for runs in later) else table[1]
+    has_others = any(next(runs, None) for runs in (changes.late, changes.half_written))
+    return None if has_others else rows
 
 
-def _changes(tracker: Tracker, parent: StoredRun, table: int) -> list[Iterator[StoredRun]]:
-    """Return the deleted runs, those recorded after a table was written, and half-written ones."""
-    return [
+class _Changes(NamedTuple):
+    """The runs of a sweep that differ from a table: each is searched for when it is first read."""
+
+    deleted: Iterator[StoredRun]
+    late: Iterator[StoredRun]
+    """Recorded after the table was written."""
+
+    half_written: Iterator[StoredRun]
+
+
+def _changes(tracker: Tracker, parent: StoredRun, table: int) -> _Changes:
+    return _Changes(
         tracker.trial_runs(parent, deleted=True),
         tracker.trial_runs(parent, tag=(table_tag(table + 1), "1")),
         tracker.trial_runs(parent, status="running"),
-    ]
+    )
 
 
 def _add_runs(

@@ -115,7 +115,9 @@ class _TracedGraph:
                 if node.op in _LOOPS:
                     bodies |= self._count_loop(node, counts)
         for name, nodes in self._parts.items():
-            for node in nodes if name not in bodies else ():
+            if name in bodies:
+                continue
+            for node in nodes:
                 _count_operation(counts, node.op, node.name, _type_of(node))
         return counts
 

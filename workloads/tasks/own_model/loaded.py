@@ -289,8 +289,9 @@ def _described(value: Any) -> str:
     if value is None:
         return "nothing (None)"
     if isinstance(value, tuple | list):
+        more = ", …" if len(value) > 4 else ""
         items = ", ".join(_described(item) for item in value[:4])
-        return f"{type(value).__name__} of {len(value)} ({items}{', …' * (len(value) > 4)})"
+        return f"{type(value).__name__} of {len(value)} ({items}{more})"
     shape = getattr(value, "shape", None)
     text = f"of shape {tuple(shape)}" if isinstance(shape, tuple) else f"{value!r:.60}"
     return f"{type(value).__name__} {text}"

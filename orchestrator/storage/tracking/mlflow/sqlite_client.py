@@ -127,9 +127,10 @@ class SqliteClient:
         return Path(urllib.parse.unquote(parts.path) if parts.scheme else uri)
 
     def _run(self, run_id: str) -> Any:
-        for row in self._rows(f"{_RUNS} WHERE run_uuid = ?", run_id):
-            return row
-        raise LookupError(f"no run {run_id}")
+        rows = self._rows(f"{_RUNS} WHERE run_uuid = ?", run_id)
+        if not rows:
+            raise LookupError(f"no run {run_id}")
+        return rows[0]
 
     def _stored_run(self, row: Any, *, is_whole: bool) -> StoredRun:
         """Return the run of a row, with its params and metrics if it is to be whole."""
@@ -150,5 +151,5 @@ class SqliteClient:
 
     def _rows(self, query: str, *values: str) -> list[Any]:
         cursor = self._database.execute(query, values)
-        names = [column[0] for column in cursor.description]
-        return [SimpleNamespace(**dict(zip(names, row, strict=True))) for row in cursor.fetchall()]
+        columns = [column[0] for column in cursor.description]
+        return [SimpleNamespace(**dict(zip(columns, row, strict=True))) for row in cursor]
