@@ -215,15 +215,15 @@ def _run(
     slicing = None
     if is_timing:
         slicing = Slicing(lines.next_command, request.slice_s, request.timed_work)
-    should_prune = bool if is_timing else lines.should_finish  # commands of slices are not for it
     trial = Context(
-        dict(request.settings) if checked is None else checked.model_dump(),
-        implementation,
-        request.device,
-        request.seed,
-        emit,
-        slicing,
-        should_prune,
+        settings=dict(request.settings) if checked is None else checked.model_dump(),
+        implementation=implementation,
+        device=request.device,
+        seed=request.seed,
+        emit=emit,
+        slicing=slicing,
+        # The commands of a trial in slices, `Finish` included, are for its slicing alone.
+        should_prune=_never if is_timing else lines.should_finish,
         model_path=request.model_path,
         expected_data=request.data_digest if workload.is_own_model else None,
         wants_fingerprint=request.fingerprint,
@@ -241,6 +241,10 @@ def _run(
     if request.code:
         _expect_code(workload, request.code)  # a module may have been imported late
     return protocol.Result(_metrics(returned, trial), lines.is_finishing)
+
+
+def _never() -> bool:
+    return False
 
 
 def _run_task(

@@ -77,9 +77,9 @@ def check_masks(trial: Context) -> dict[str, float]:
         run(framework.synchronise)  # compiles
         unwaited, waited = run(lambda result: None), run(framework.synchronise)
         largest = max(
-            _difference(keras.ops.convert_to_numpy(one), keras.ops.convert_to_numpy(other))
-            for ones, others in zip(waited, unwaited, strict=True)
-            for one, other in zip(ones, others, strict=True)
+            _difference(keras.ops.convert_to_numpy(right), keras.ops.convert_to_numpy(doubtful))
+            for pair in zip(waited, unwaited, strict=True)
+            for right, doubtful in zip(*pair, strict=True)
         )
         parts = recurrent_parts(model)
         proof = framework.prove_passes(passes, batches[0], parts, trial.implementation, "train")
@@ -104,7 +104,7 @@ def padded_batches(sizes: MaskedBatches, seed: int) -> Iterable[np.ndarray[Any, 
         yield (values * is_step[..., None]).astype(np.float32)
 
 
-def _difference(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> float:
-    """Return the largest difference, relative to the largest value; infinite for a NaN."""
-    difference = float(np.abs(one - other).max() / max(float(np.abs(one).max()), 1e-30))
+def _difference(right: np.ndarray[Any, Any], doubtful: np.ndarray[Any, Any]) -> float:
+    """Return the largest difference, relative to the largest right value; infinite for a NaN."""
+    difference = float(np.abs(right - doubtful).max() / max(float(np.abs(right).max()), 1e-30))
     return difference if np.isfinite(difference) else float("inf")
