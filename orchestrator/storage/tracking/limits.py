@@ -20,7 +20,7 @@ def entity_name(name: str) -> str:
     return clean
 
 
-def cut(text: str, limit: int) -> str:
+def storable_text(text: str, limit: int) -> str:
     """Return a text of at most `limit` characters, all of which a database takes."""
     # Some databases take no NUL in a text, and none takes a lone surrogate.
     text = text.replace("\0", "␀").encode(errors="replace").decode()

@@ -31,6 +31,7 @@ from orchestrator.core.version import import_path
 from orchestrator.storage.private_files import open_private
 from orchestrator.storage.tracking.errors import LeaseHeld, NotRecorded, TrackingError
 from orchestrator.storage.tracking.recorder_calls import (
+    CallResult,
     CloseSweep,
     FindSweep,
     LogModel,
@@ -38,7 +39,6 @@ from orchestrator.storage.tracking.recorder_calls import (
     ReadSweep,
     RecorderCall,
     RecordTrials,
-    Result,
 )
 from orchestrator.storage.tracking.records import (
     RENEWAL_S,
@@ -203,7 +203,7 @@ class Recorder:
         """Log a packed model with its run; raise `NotRecorded`, or the store's `TrackingError`."""
         self._call(LogModel(run_id, packed), timeout_s=timeout_s)
 
-    def _call_again(self, call: RecorderCall[Result], *, timeout_s: float | None) -> Result:
+    def _call_again(self, call: RecorderCall[CallResult], *, timeout_s: float | None) -> CallResult:
         """Make a call that may be repeated, until the store or the process is there again.
 
         Raise what the last try raised after `timeout_s`, or a minute without one.
@@ -220,9 +220,11 @@ class Recorder:
                 _log.warning("%s is tried again: %s", type(call).__name__, error)
                 time.sleep(_FIRST_PAUSE_S)
 
-    def _call(self, call: RecorderCall[Result], *, timeout_s: float | None = None) -> Result:
+    def _call(
+        self, call: RecorderCall[CallResult], *, timeout_s: float | None = None
+    ) -> CallResult:
         """Let the recorder's thread make a call; return its result, or raise its error."""
-        result = Future[Result]()
+        result = Future[CallResult]()
         with self._change:
             if self._stopping:
                 raise self.trouble or RuntimeError("the recorder was closed")
@@ -344,7 +346,7 @@ class RecorderProcess:
             ours.send(self._setup)
         return self._running
 
-    def ask(self, call: RecorderCall[Result]) -> Result:
+    def ask(self, call: RecorderCall[CallResult]) -> CallResult:
         """Return the result of a call.
 
         Raise the error that it answered with, or `RecorderDied`; the next call starts another.
@@ -372,7 +374,7 @@ class RecorderProcess:
             process.wait()
             self._running = None
 
-    def _exchange(self, call: RecorderCall[Result]) -> Result:
+    def _exchange(self, call: RecorderCall[CallResult]) -> CallResult:
         """Let the process perform a call; return its result, or raise its error.
 
         Raise `RecorderDied` if the process ended or gave no answer.
@@ -383,7 +385,7 @@ class RecorderProcess:
             if not connection.poll(_ANSWER_LIMIT_S):
                 process.kill()
                 raise self._died(process.pid, f"none in {_ANSWER_LIMIT_S:.0f} s")
-            answer: Result | Exception = connection.recv()
+            answer: CallResult | Exception = connection.recv()
         except (EOFError, OSError) as error:
             reason = f"the end of the process, exit status {_exit_status(process)}"
             raise self._died(process.pid, reason) from error

@@ -21,14 +21,14 @@ from orchestrator.storage.tracking.records import Answer, FoundSweep, StoreDiffe
 if TYPE_CHECKING:
     from orchestrator.storage.tracking.writer import Writer
 
-Result = TypeVar("Result")
+CallResult = TypeVar("CallResult")
 
 
-class RecorderCall(ABC, Generic[Result]):
+class RecorderCall(ABC, Generic[CallResult]):
     """A call of a writer's method."""
 
     @abstractmethod
-    def perform(self, writer: Writer) -> Result:
+    def perform(self, writer: Writer) -> CallResult:
         """Call the method in the recorder process; return its result, or raise its error."""
 
 

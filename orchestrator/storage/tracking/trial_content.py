@@ -23,8 +23,8 @@ from orchestrator.storage.tracking.limits import (
     NAME_LIMIT,
     PARAM_LIMIT,
     TAG_LIMIT,
-    cut,
     entity_name,
+    storable_text,
 )
 from orchestrator.storage.tracking.records import RECORD_TAG, record_tag
 from orchestrator.storage.tracking.tracker import Point, TrialContent
@@ -63,8 +63,11 @@ def trial_content(
         params=_params(identity, finished),
         tags={
             "sweep": identity.label,
-            **{name: cut(text, _READABLE_LIMIT) for name, text in _cells(TAGS, finished).items()},
-            "config": cut(canonical(finished.config), TAG_LIMIT),
+            **{
+                name: storable_text(text, _READABLE_LIMIT)
+                for name, text in _cells(TAGS, finished).items()
+            },
+            "config": storable_text(canonical(finished.config), TAG_LIMIT),
             "environment": digest(outcome.environment),
             RECORD_TAG: record,
         },
@@ -88,11 +91,11 @@ def run_name(identity: SweepIdentity, trial: Trial) -> str:
         f"{key} {f'{value:.3g}' if isinstance(value, float) else _text(value)}"
         for key, value in config.items()
     ]
-    head = cut(" ".join(words) or f"block {trial.block}", 80)
+    head = storable_text(" ".join(words) or f"block {trial.block}", 80)
     parts = [head, trial.arm.short_name, str(trial.arm.hardware)]
     if trial.repeat:
         parts.append(f"repeat {trial.repeat}")
-    return cut(" · ".join(parts), NAME_LIMIT)
+    return storable_text(" · ".join(parts), NAME_LIMIT)
 
 
 def _cells(columns: Iterable[TrialColumn], finished: FinishedTrial) -> dict[str, str]:
@@ -110,13 +113,16 @@ def _params(identity: SweepIdentity, finished: FinishedTrial) -> dict[str, str]:
     if dataset is not None:
         # A param cannot change: the setting's text wins, so that a failed attempt, which may
         # have no data, and a later one agree.
-        params.setdefault("dataset", cut(dataset.name, PARAM_LIMIT))
+        params.setdefault("dataset", storable_text(dataset.name, PARAM_LIMIT))
     return params
 
 
 def param_texts(values: Mapping[str, object]) -> dict[str, str]:
     """Return params with names and texts that trackers accept."""
-    return {entity_name(name): cut(_text(value), PARAM_LIMIT) for name, value in values.items()}
+    return {
+        entity_name(name): storable_text(_text(value), PARAM_LIMIT)
+        for name, value in values.items()
+    }
 
 
 def all_settings(identity: SweepIdentity, config: Config) -> Mapping[str, object]:
