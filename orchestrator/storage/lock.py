@@ -16,7 +16,7 @@ from orchestrator.core.errors import Refusal
 from orchestrator.storage.private_files import open_private
 
 LOCK_FILE = "lock"
-_TRIES, _PAUSE_S = 5, 0.02
+_TRIES, _PAUSE_S = 6, 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,8 @@ class Owner:
         try:
             process = psutil.Process(self.pid)
             # The clock may have been set since: 2 s apart is still the same start.
-            same = abs(process.create_time() - self.started_s) < 2
-            return not same or process.status() == psutil.STATUS_ZOMBIE
+            is_same_start = abs(process.create_time() - self.started_s) < 2
+            return not is_same_start or process.status() == psutil.STATUS_ZOMBIE
         except psutil.NoSuchProcess:
             return True
         except psutil.AccessDenied:
@@ -84,12 +84,12 @@ def take_lock(folder: Path) -> int:
     """Take the lock of a folder, made if need be, until the descriptor is closed; else `Locked`."""
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = open_private(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT)
-    for last_try in (*[False] * _TRIES, True):  # `holder` takes it for a moment
+    for tries_left in reversed(range(_TRIES)):  # `holder` takes it for a moment
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             break
         except BlockingIOError:
-            if last_try:
+            if not tries_left:
                 held_by = _read_owner(descriptor)
                 os.close(descriptor)
                 raise Locked(folder, held_by) from None

@@ -113,11 +113,12 @@ def find_chains(graph: Graph, limit: LibraryLimit) -> tuple[list[Chain], list[Ke
     recurrent = [layer for layer in graph.layers if is_recurrent_operation(layer)]
     for layer in recurrent:
         described = describe_layer(layer, has_mask=graph.has_mask(layer))
-        reason = described if isinstance(described, str) else limit(described.traits)
-        if reason is None and not isinstance(described, str):
-            able[id(layer)] = described
-        elif reason is not None:
+        if isinstance(described, str):
+            kept.append(KeptLayer(layer.name, reason=described))
+        elif reason := limit(described.traits):
             kept.append(KeptLayer(layer.name, reason))
+        else:
+            able[id(layer)] = described
     chains, chained = list[Chain](), set[int]()
     for layer in recurrent:
         if id(layer) in able and id(layer) not in chained:
