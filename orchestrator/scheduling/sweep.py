@@ -63,11 +63,22 @@ if TYPE_CHECKING:
     from orchestrator.analysis.summary import ReportSummary
     from orchestrator.report.shown import Report
 
-_DRAIN_S, _CLOSE_S = 300.0, 60.0
-"""How long a complete sweep waits for its tracking store, also with models; and with its report."""
 
-_STOPPED_DRAIN_S, _STOPPED_READ_S = 10.0, 30.0
-"""How long a stopped sweep waits: the next start records what is missing."""
+@dataclass(frozen=True, slots=True)
+class _EndLimits:
+    """How long the end of a start waits for its store: to record, read, report, and take models."""
+
+    drain_s: float
+    read_s: float | None
+    close_s: float
+    models_s: float
+
+
+_END_LIMITS: Mapping[EndState, _EndLimits] = {
+    "complete": _EndLimits(drain_s=300.0, read_s=None, close_s=60.0, models_s=300.0),
+    # The next start records what is missing.
+    "stopped": _EndLimits(drain_s=10.0, read_s=30.0, close_s=10.0, models_s=10.0),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -489,37 +500,52 @@ class _Start:
 
 def _finish(start: _Start, stopped: Stopped | None) -> RunResult:
     """Wait until everything is recorded, read it back, and store the report with it."""
+    records, recorder = start.records, start.records.recorder
+    state: EndState = "stopped" if stopped else "complete"
+    limits = _END_LIMITS[state]
+    start.options.phase("Recording the last trials in MLflow")
+    recorder.drain(limits.drain_s, patient=not stopped)
+    record = replace(recorder.read(records.state.finished, timeout_s=limits.read_s), state=state)
+    record = record.with_trials(repriced(record.trials, record.criteria.prices))
+    report = _make_report(start, record)
+    start.options.phase("Closing MLflow")
+    if report is not None:
+        recorder.close(state, report.texts, report.answer, timeout_s=limits.close_s)
+    else:
+        recorder.close(state, {}, None, timeout_s=limits.close_s)
+    warnings = log_models(records.models, record.trials, recorder.log_model, limits.models_s)
+    summary = report.summary if report is not None else None
+    return RunResult(record, stopped, recorder.refused, tuple(warnings), summary)
+
+
+@dataclass(frozen=True, slots=True)
+class _MadeReport:
+    """A report for the store: its `texts` by file name, and what MLflow shows of it."""
+
+    summary: ReportSummary
+    texts: Mapping[str, str]
+    answer: Answer
+
+
+def _make_report(start: _Start, record: SweepRecord) -> _MadeReport | None:
+    """Return the report of a sweep; None if the store has one that was made from the same."""
     from orchestrator.report.formats.tracker_values import to_metrics, to_params  # noqa: PLC0415
     from orchestrator.report.render import render, summarise, to_short_markdown  # noqa: PLC0415
 
-    records, spec = start.records, start.spec
-    recorder = records.recorder
-    start.options.phase("Recording the last trials in MLflow")
-    recorder.drain(_STOPPED_DRAIN_S if stopped else _DRAIN_S, patient=not stopped)
-    state: EndState = "stopped" if stopped else "complete"
-    limit_s = _STOPPED_READ_S if stopped else None
-    record = replace(recorder.read(records.state.finished, timeout_s=limit_s), state=state)
-    record = record.with_trials(repriced(record.trials, record.criteria.prices))
+    spec, manifest = start.spec, start.records.declared.manifest
     space = spec.search.model_dump(mode="json", include={"space"}, exclude_defaults=True)
     trials = [(trial.key, trial.ended_s, trial.run_id) for trial in record.trials]
-    manifest = records.declared.manifest
     declared = MANIFEST.dump(replace(manifest, current=manifest.running))
-    source = digest([__version__, state, declared, space, spec.baseline, trials])
-    summary, reports, answer = None, dict[str, str](), None
-    if source != record.answered:
-        summary = summarise(record)
-        short = to_short_markdown(summary, ANSWER_LIMIT, "the artifacts report.html and report.md")
-        reports = {
-            "report.md": render(summary, "markdown"),
-            "report.txt": render(summary, "text", full=True),
-            "report.json": render(summary, "json"),
-            "report.html": render(summary, "html"),
-        }
-        params = to_params(summary, space.get("space", {}))
-        answer = Answer(short, to_metrics(summary), params, source)
-    start.options.phase("Closing MLflow")
-    timeout_s = _STOPPED_DRAIN_S if stopped else _CLOSE_S
-    recorder.close(state, reports, answer, timeout_s=timeout_s)
-    models_s = _STOPPED_DRAIN_S if stopped else _DRAIN_S
-    warnings = log_models(records.models, record.trials, recorder.log_model, models_s)
-    return RunResult(record, stopped, recorder.refused, tuple(warnings), summary)
+    source = digest([__version__, record.state, declared, space, spec.baseline, trials])
+    if source == record.answered:
+        return None
+    summary = summarise(record)
+    texts = {
+        "report.md": render(summary, "markdown"),
+        "report.txt": render(summary, "text", full=True),
+        "report.json": render(summary, "json"),
+        "report.html": render(summary, "html"),
+    }
+    short = to_short_markdown(summary, ANSWER_LIMIT, "the artifacts report.html and report.md")
+    params = to_params(summary, space.get("space", {}))
+    return _MadeReport(summary, texts, Answer(short, to_metrics(summary), params, source))
