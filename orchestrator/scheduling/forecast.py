@@ -132,15 +132,19 @@ class Forecaster:
         energy_j = [sum(future.joules.values()) for future in futures]
         lanes = {lane.node.id: lane for group in make_lanes(plan) for lane in group.lanes}
         nodes = [lane.node for lane in lanes.values()]
-        shares = [idle_shares(future.spans, nodes) for future in futures]
+        shares = [_idle_shares(future.spans, nodes) for future in futures]
         return replace(
             made,
             seconds=Amount(clock.value, low_s, high_s),
             energy_j=None if self._energy.unmeasured(plan.arms) else _amount(energy_j),
             usd=self._cost_of(nodes, futures),
-            idle={name: statistics.fmean(share[name][0] for share in shares) for name in shares[0]},
+            idle={
+                name: statistics.fmean(share[name].until_last_of_all for share in shares)
+                for name in shares[0]
+            },
             waits={
-                name: statistics.fmean(share[name][1] for share in shares) for name in shares[0]
+                name: statistics.fmean(share[name].until_last_of_class for share in shares)
+                for name in shares[0]
             },
             model_error=self._seconds.model_error,
         )
@@ -246,7 +250,7 @@ class _DrawnCosts:
     """Runs the trials of a possible future by drawing their costs, and adds those up.
 
     `joules` are the energy of each arm, `between_s` the time outside of trials by node. With
-    `keeps_trainers` each trainer starts once, and its start counts as time outside of trials.
+    `keeps_trainers` each trainer starts once, outside of its trials.
     """
 
     seconds_of: Callable[[Trial], float]
@@ -352,21 +356,29 @@ def simulate(
     return spans
 
 
-def idle_shares(spans: Iterable[Span], nodes: Iterable[Node]) -> dict[str, tuple[float, float]]:
-    """Return the shares of time in which the nodes of each class run no trial.
+@dataclass(frozen=True, slots=True)
+class _IdleShares:
+    """The shares of time in which the nodes of a class run no trial, up to some last trial."""
 
-    The first is up to the last trial of all, the second up to the last one of the class.
-    """
+    until_last_of_all: float
+    until_last_of_class: float
+
+
+def _idle_shares(spans: Iterable[Span], nodes: Iterable[Node]) -> dict[str, _IdleShares]:
+    """Return in which shares of time the nodes of each class run no trial."""
     work_s, last_s = defaultdict[str, float](float), defaultdict[str, float](float)
     for span in spans:
         lane = span.assignment.lane
         name = lane.node.main_class.name
         work_s[name] += (span.ended_s - span.began_s) / lane.room(span.assignment.device)
         last_s[name] = max(last_s[name], span.ended_s)
-    most_s, shares = max(last_s.values()), dict[str, tuple[float, float]]()
+    most_s, shares = max(last_s.values()), dict[str, _IdleShares]()
     for name, count in Counter(node.main_class.name for node in nodes).items():
         mean_s = work_s[name] / count
-        shares[name] = 1 - mean_s / most_s, 1 - mean_s / (last_s[name] or math.inf)
+        shares[name] = _IdleShares(
+            until_last_of_all=1 - mean_s / most_s,
+            until_last_of_class=1 - mean_s / (last_s[name] or math.inf),
+        )
     return shares
 
 
