@@ -1,10 +1,17 @@
-"""Interleaved rounds, stopped by precision."""
+"""Interleaved rounds on Ray, stopped by precision.
+
+What a round, its record and the decision to stop are is tested in every run without Ray, in
+`tests/orchestrator/execution` and `tests/orchestrator/scheduling`.
+"""
+
+import pytest
 
 from tests.integration.sweeping import Home
 
 NAME = "rounds"
 
 
+@pytest.mark.full
 def test_a_timing_sweep_has_whole_rounds_and_stops_when_precise(home: Home) -> None:
     spec = home.spec(
         NAME,

@@ -35,7 +35,7 @@ from tests.building.trials import build_failed_trial, build_full_trial
 from tests.commands import wait_for
 from tests.orchestrator.storage.tracking.recording import address, children
 
-TRIALS = [build_full_trial(block) for block in range(40)]
+TRIALS = [build_full_trial(block) for block in range(24)]
 
 
 def recorder(home: Path) -> Recorder:
