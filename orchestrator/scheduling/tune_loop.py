@@ -41,6 +41,7 @@ def run_trials(
     """
     logging.getLogger("ray.tune.analysis").setLevel(logging.CRITICAL)  # it misses loggers' files
     os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(_MOST_PENDING)
+    os.environ["RAY_AIR_NEW_OUTPUT"] = "0"  # it takes no reporter
     abandoned = threading.Event()
 
     def check_unless_abandoned() -> None:
@@ -299,8 +300,9 @@ class _Scheduler(FIFOScheduler):
 
         The time in which the trial waits for CPUs that another sweep may have does not count.
         """
-        actor = tune_controller._trial_to_actor.get(trial)
-        has_place = actor is not None and tune_controller._actor_manager.is_actor_started(actor)
+        controller = tune_controller._tune_controller  # its wrapper warns of what is read here
+        actor = controller._trial_to_actor.get(trial)
+        has_place = actor is not None and controller._actor_manager.is_actor_started(actor)
         if not has_place and self._search.recovery.is_shared:
             return False
         began_s = self._starting_s.setdefault(trial.trial_id, time.monotonic())
@@ -378,6 +380,7 @@ def _make_tuner(search: BlockSearch, folder: Path) -> tune.Tuner:
             name="tune",
             storage_path=str(folder.resolve()),
             verbose=0,
+            progress_reporter=tune.CLIReporter(),  # a notebook's would clear the cell's output
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
             failure_config=tune.FailureConfig(max_failures=0),
         ),

@@ -40,8 +40,10 @@ class PendingTrial(SimpleNamespace):
         super().__init__(
             get_live_trials=lambda: [self.trial],
             stop_trial=lambda stopped: search.on_trial_complete(stopped.trial_id),
-            _trial_to_actor=SimpleNamespace(get=lambda _: "actor"),
-            _actor_manager=SimpleNamespace(is_actor_started=lambda _: has_place),
+            _tune_controller=SimpleNamespace(  # without Ray's wrapper, which warns
+                _trial_to_actor=SimpleNamespace(get=lambda _: "actor"),
+                _actor_manager=SimpleNamespace(is_actor_started=lambda _: has_place),
+            ),
         )
 
 
@@ -170,7 +172,8 @@ def test_an_error_of_ours_is_not_tunes_to_handle(
 
 
 def run(sample: SampleSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fit: Any) -> None:
-    monkeypatch.setenv("TUNE_MAX_PENDING_TRIALS_PG", "1")  # it is set, for the process
+    for name in ("TUNE_MAX_PENDING_TRIALS_PG", "RAY_AIR_NEW_OUTPUT"):
+        monkeypatch.setenv(name, "1")  # they are set, for the process
     tuner = lambda search, folder: SimpleNamespace(fit=lambda: fit(search))  # noqa: E731
     monkeypatch.setattr(tune_loop, "_make_tuner", tuner)
     run_trials(sample.recovery, folder=tmp_path, python_path=(), check=lambda: None)
@@ -270,3 +273,10 @@ def test_a_worker_that_does_not_start_counts_as_lost_where_another_lane_works(
     assert tune_loop._Scheduler(search).choose_trial_to_run(starts) is None
     assert not search.out
     assert [lost.assignment.lane.node.id for lost in sample.recovery._unexplained] == ["a"]
+
+
+def test_no_reporter_of_notebooks_clears_a_cells_output(
+    search: BlockSearch, tmp_path: Path
+) -> None:
+    tuner = tune_loop._make_tuner(search, tmp_path)
+    assert isinstance(tuner._local_tuner.get_run_config().progress_reporter, tune.CLIReporter)
