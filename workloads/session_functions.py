@@ -6,6 +6,8 @@
 
 import linecache
 import pickle
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,12 @@ SESSION_PACKAGE = "python_session"
 """The package of these functions: the workload `python_session:train` is the function `train`."""
 
 PICKLE = "functions.pickle"
+
+WHOLE_CODE = f"{SESSION_PACKAGE}/code.py"
+"""The file with the source text of the functions and of all that they read."""
+
+PARTS = f"{SESSION_PACKAGE}/parts"
+"""The folder with a file for each function, class and value in that text."""
 
 
 def load_functions(init_file: str) -> dict[str, Any]:
@@ -26,3 +34,8 @@ def load_functions(init_file: str) -> dict[str, Any]:
         linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     functions: dict[str, Any] = pickle.loads(content["functions"])
     return functions
+
+
+def with_cache(function: Callable[..., Any], parameters: Mapping[str, Any]) -> Callable[..., Any]:
+    """Return a function with an empty `functools.lru_cache`, to which pickles refer."""
+    return lru_cache(**parameters)(function)

@@ -17,6 +17,7 @@ from orchestrator.core.arms import Arm, RequestedArm
 from orchestrator.core.errors import printable
 from workloads import protocol
 from workloads.implementations import is_kernel_as_asked
+from workloads.session_functions import PARTS, WHOLE_CODE
 
 _T = TypeVar("_T")
 
@@ -404,13 +405,36 @@ class SweepIdentity:
         return {name: text for name, text in facts.items() if text}
 
     def code_changes(self, later: SweepIdentity) -> list[str]:
-        """Return a text for each file of the code that differs later: `changed: mine/model.py`."""
-        before, after = self.code, later.code
+        """Return a text for each file of the code that differs later: `changed: mine/model.py`.
+
+        Of a notebook or a script these are its functions, classes and values: `changed: FACTOR`.
+        Release 0.1.0 recorded no parts of such code; then they are not compared.
+        """
+        before, after = _comparable_files(self.code, later.code)
         names = [n for n in sorted({*before, *after}) if before.get(n) != after.get(n)]
         kinds = (
             "added" if n not in before else "changed" if n in after else "removed" for n in names
         )
-        return [f"{kind}: {name}" for kind, name in zip(kinds, names, strict=True)]
+        return [f"{kind}: {_shown_file(name)}" for kind, name in zip(kinds, names, strict=True)]
+
+
+def _comparable_files(*codes: Mapping[str, str]) -> list[Mapping[str, str]]:
+    """Return the codes without the whole of a session if all have its parts, else without parts."""
+    have_parts = all(any(map(_is_part, code)) for code in codes)
+    return [
+        {n: d for n, d in code.items() if not (n == WHOLE_CODE if have_parts else _is_part(n))}
+        for code in codes
+    ]
+
+
+def _is_part(file: str) -> bool:
+    return file.startswith(f"{PARTS}/")
+
+
+def _shown_file(name: str) -> str:
+    if name == WHOLE_CODE:
+        return "a function or a value of the notebook or script"
+    return name.removeprefix(f"{PARTS}/").removesuffix(".py") if _is_part(name) else name
 
 
 def _jsonable(value: Any) -> Any:

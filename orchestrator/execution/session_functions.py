@@ -6,29 +6,34 @@ found like any other code of a user's: its digest is part of the sweep's identit
 bundle of a cluster has it.
 
 The digest is of source text, in the file `code.py` of the package: the functions, and what they
-read of the session (other functions, classes, values, imports). Nothing imports that file. A pickle
-would differ after a restart of the notebook, where the code has not changed.
+read of the session (other functions, classes, values, imports). A pickle would differ after a
+restart of the notebook, where the code has not changed. The folder `parts` has the same text in a
+file for each function, class or value, which tells what has changed. Nothing imports these files.
 """
 
 from __future__ import annotations
 
 import dis
+import functools
 import hashlib
 import inspect
+import io
 import linecache
+import operator
 import re
 import sys
 import textwrap
 import types
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from orchestrator.core.errors import Refusal
 from workloads.own_code import PACKAGES, code_in, find_package, imported_names
-from workloads.session_functions import PICKLE, SESSION_PACKAGE
+from workloads.session_functions import PARTS, PICKLE, SESSION_PACKAGE, WHOLE_CODE, with_cache
 
 _INIT = '''"""Functions of the notebook or the script that started this sweep."""
 
@@ -110,9 +115,12 @@ def _write_package(folder: Path, functions: Mapping[str, types.FunctionType]) ->
     for name, function in functions.items():
         source.add(name, function)
     package = folder / SESSION_PACKAGE
-    package.mkdir()
+    (folder / PARTS).mkdir(parents=True)
     (package / "__init__.py").write_text(_INIT, encoding="utf-8")
-    (package / "code.py").write_text(source.text(), encoding="utf-8")
+    (folder / WHOLE_CODE).write_text(source.text(), encoding="utf-8")
+    for name, text in source.parts().items():
+        file = re.sub(r"[^\w.]", "_", name)[:100]
+        (folder / PARTS / f"{file}.py").write_text(text, encoding="utf-8")
     (package / PICKLE).write_bytes(_pickled(functions, source.files()))
     for name in imported_names(source.text()) - {*PACKAGES} - sys.stdlib_module_names:
         place = find_package(name)
@@ -130,10 +138,8 @@ def _pickled(
 
 
 def _by_value(functions: Mapping[str, types.FunctionType]) -> bytes:
-    import cloudpickle  # noqa: PLC0415
-
     try:
-        return bytes(cloudpickle.dumps(dict(functions)))
+        return _dumps(dict(functions))
     except Exception as error:  # noqa: BLE001  (whatever a value raises when it is pickled)
         name, value = _unpicklable(functions)
         reads = f" reads {name}, {type(value).__name__}, which" if name else ""
@@ -144,14 +150,36 @@ def _by_value(functions: Mapping[str, types.FunctionType]) -> bytes:
         ) from None
 
 
-def _unpicklable(functions: Mapping[str, types.FunctionType]) -> tuple[str, object]:
-    """Return the first value that the functions read and that cannot be pickled."""
+def _dumps(value: object) -> bytes:
+    """Return a pickle of a value; functions of the session are in it by value, cached ones too."""
     import cloudpickle  # noqa: PLC0415
 
+    class Pickler(cloudpickle.CloudPickler):
+        def reducer_override(self, value: Any) -> Any:
+            if isinstance(value, functools._lru_cache_wrapper) and not _is_importable(value):
+                return with_cache, (value.__wrapped__, value.cache_parameters())
+            return super().reducer_override(value)
+
+    file = io.BytesIO()
+    Pickler(file).dump(value)
+    return file.getvalue()
+
+
+def _without_cache(value: object) -> object:
+    """Return the function of the session that `functools.lru_cache` wraps; another value as is."""
+    if isinstance(value, functools._lru_cache_wrapper) and not _is_importable(value):
+        wrapped: object = value.__wrapped__
+        return wrapped
+    return value
+
+
+def _unpicklable(functions: Mapping[str, types.FunctionType]) -> tuple[str, object]:
+    """Return the first value that the functions read and that cannot be pickled."""
     seen, pending = set[int](), list[object](functions.values())
     while pending:
         function = pending.pop()
-        for name, value in _read_by(function):
+        for name, read in _read_by(function):
+            value = _without_cache(read)
             if id(value) in seen:
                 continue
             seen.add(id(value))
@@ -159,7 +187,7 @@ def _unpicklable(functions: Mapping[str, types.FunctionType]) -> tuple[str, obje
                 pending.append(value)
                 continue
             try:
-                cloudpickle.dumps(value)
+                _dumps(value)
             except Exception:  # noqa: BLE001
                 return name, value
     return "", None
@@ -174,6 +202,7 @@ class _Source:
 
     def add(self, name: str, value: Any) -> None:
         """Add a function, a class, a module or a value, and what it reads."""
+        value = _without_cache(value)
         if not _is_plain(value):  # equal numbers are one object
             if id(value) in self._seen:
                 return
@@ -199,8 +228,16 @@ class _Source:
     def text(self) -> str:
         """Return the whole text, in an order that does not depend on the session."""
         parts = [self._parts[name] for name in sorted(self._parts)]
-        imports = sorted(text for text in self._imports if not text.startswith("from builtins"))
-        return "\n\n".join(["\n".join(imports), *parts]).strip() + "\n"
+        return "\n\n".join([self._import_lines(), *parts]).strip() + "\n"
+
+    def parts(self) -> dict[str, str]:
+        """Return the text of each function, class and value by its name, and that of imports."""
+        return {"its imports": self._import_lines(), **self._parts}
+
+    def _import_lines(self) -> str:
+        return "\n".join(
+            sorted(text for text in self._imports if not text.startswith("from builtins"))
+        )
 
     def files(self) -> dict[str, tuple[str, str]]:
         """Return the name to show and the text of each file or cell that has a function."""
@@ -223,12 +260,16 @@ def _text_of(value: Any) -> str:
 
 
 def _instructions(code: types.CodeType) -> str:
-    constants = [_instructions(c) if isinstance(c, types.CodeType) else c for c in code.co_consts]
+    constants = [
+        _instructions(c) if isinstance(c, types.CodeType) else _with_sorted_sets(c)
+        for c in code.co_consts
+    ]
     return repr((code.co_code, constants, code.co_names, code.co_varnames))
 
 
 def _value_text(value: object) -> str:
     """Return a short value as it is written, and the digest of any other one."""
+    value = _with_sorted_sets(value)
     text = repr(value)
     if _is_plain(value) and len(text) <= _SHOWN:
         return text
@@ -241,12 +282,39 @@ def _value_text(value: object) -> str:
     return f"...  # {type(value).__name__}, {hashlib.sha256(content).hexdigest()[:16]}"
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class _SortedSet:
+    """A set in the order of its elements' texts: its own changes with each start of Python."""
+
+    kind: str
+    elements: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return f"{self.kind}({', '.join(self.elements)})"
+
+
+def _with_sorted_sets(value: Any) -> Any:
+    """Return a value with a `_SortedSet` for each set in it; itself if there is none."""
+    if isinstance(value, set | frozenset):
+        return _SortedSet(type(value).__name__, tuple(sorted(map(_value_text, value))))
+    if isinstance(value, dict):
+        items = [*value.items()]
+        ordered = [*map(_with_sorted_sets, items)]
+        return value if all(map(operator.is_, ordered, items)) else dict(ordered)
+    if isinstance(value, list | tuple):
+        parts = [*map(_with_sorted_sets, value)]
+        if all(map(operator.is_, parts, value)):
+            return value
+        return parts if isinstance(value, list) else tuple(parts)
+    return value
+
+
 def _is_plain(value: object) -> bool:
     if isinstance(value, dict):
         return all(_is_plain(part) for pair in value.items() for part in pair)
     if isinstance(value, list | tuple):
         return all(map(_is_plain, value))
-    return isinstance(value, _PLAIN)
+    return isinstance(value, (*_PLAIN, _SortedSet))
 
 
 def _digest(text: str) -> str:
@@ -260,9 +328,10 @@ def _read_by(value: object) -> Iterator[tuple[str, object]]:
             yield base.__name__, base
         for name, member in vars(value).items():
             function = getattr(member, "__func__", getattr(member, "fget", member))
+            function = _without_cache(function)
             if isinstance(function, types.FunctionType):
                 yield f"{value.__name__}.{name}", function
-            elif _is_plain(member) and not re.fullmatch(r"__\w+__", name):
+            elif _is_plain(_with_sorted_sets(member)) and not re.fullmatch(r"__\w+__", name):
                 yield f"{value.__name__}.{name}", member
         return
     if not isinstance(value, types.FunctionType):
