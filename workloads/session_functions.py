@@ -21,7 +21,7 @@ PICKLE = "functions.pickle"
 WHOLE_CODE = f"{SESSION_PACKAGE}/code.py"
 """The file with the source text of the functions and of all that they read."""
 
-PARTS = f"{SESSION_PACKAGE}/parts"
+SESSION_PARTS = f"{SESSION_PACKAGE}/parts"
 """The folder with a file for each function, class and value in that text."""
 
 

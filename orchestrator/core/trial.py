@@ -17,7 +17,7 @@ from orchestrator.core.arms import Arm, RequestedArm
 from orchestrator.core.errors import printable
 from workloads import protocol
 from workloads.implementations import is_kernel_as_asked
-from workloads.session_functions import PARTS, WHOLE_CODE
+from workloads.session_functions import SESSION_PARTS, WHOLE_CODE
 
 _T = TypeVar("_T")
 
@@ -428,13 +428,13 @@ def _comparable_files(*codes: Mapping[str, str]) -> list[Mapping[str, str]]:
 
 
 def _is_part(file: str) -> bool:
-    return file.startswith(f"{PARTS}/")
+    return file.startswith(f"{SESSION_PARTS}/")
 
 
 def _shown_file(name: str) -> str:
     if name == WHOLE_CODE:
         return "a function or a value of the notebook or script"
-    return name.removeprefix(f"{PARTS}/").removesuffix(".py") if _is_part(name) else name
+    return name.removeprefix(f"{SESSION_PARTS}/").removesuffix(".py") if _is_part(name) else name
 
 
 def _jsonable(value: Any) -> Any:

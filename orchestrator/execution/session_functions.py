@@ -33,7 +33,13 @@ from typing import Any
 
 from orchestrator.core.errors import Refusal
 from workloads.own_code import PACKAGES, code_in, find_package, imported_names
-from workloads.session_functions import PARTS, PICKLE, SESSION_PACKAGE, WHOLE_CODE, with_cache
+from workloads.session_functions import (
+    PICKLE,
+    SESSION_PACKAGE,
+    SESSION_PARTS,
+    WHOLE_CODE,
+    with_cache,
+)
 
 _INIT = '''"""Functions of the notebook or the script that started this sweep."""
 
@@ -115,12 +121,12 @@ def _write_package(folder: Path, functions: Mapping[str, types.FunctionType]) ->
     for name, function in functions.items():
         source.add(name, function)
     package = folder / SESSION_PACKAGE
-    (folder / PARTS).mkdir(parents=True)
+    (folder / SESSION_PARTS).mkdir(parents=True)
     (package / "__init__.py").write_text(_INIT, encoding="utf-8")
     (folder / WHOLE_CODE).write_text(source.text(), encoding="utf-8")
     for name, text in source.parts().items():
         file = re.sub(r"[^\w.]", "_", name)[:100]
-        (folder / PARTS / f"{file}.py").write_text(text, encoding="utf-8")
+        (folder / SESSION_PARTS / f"{file}.py").write_text(text, encoding="utf-8")
     (package / PICKLE).write_bytes(_pickled(functions, source.files()))
     for name in imported_names(source.text()) - {*PACKAGES} - sys.stdlib_module_names:
         place = find_package(name)
