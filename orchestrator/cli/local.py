@@ -313,13 +313,14 @@ def _extent_of_last_plan(state: JournalState) -> _Extent:
     """Return how large the plan of the last session is, and what has ended of it."""
     session = state.sessions[-1]
     finished = [done for done in state.finished.values() if session.includes(done.trial)]
-    suggested = sum(session.has_block(index) for index in state.blocks)
+    suggested = [index for index in state.blocks if session.has_block(index)]
     is_final = state.stop_decision or (state.ended and state.ended.state == "complete")
-    blocks = suggested if is_final else session.blocks - len(session.skipped_blocks)
+    planned = [index for index in range(session.blocks) if session.has_block(index)]
+    blocks = suggested if is_final else planned
     stopped = _failures(state).stopped
     arms = [arm for arm in session.arms if arm not in stopped]
     trials = count_expected(blocks, arms, session.repeats, finished)
-    return _Extent(finished, suggested, blocks, trials)
+    return _Extent(finished, len(suggested), len(blocks), trials)
 
 
 def _failures(state: JournalState) -> FailureLimit:

@@ -20,8 +20,10 @@ class SweepRecord:
     """A sweep with its plan and the trials that have finished so far.
 
     `arms` are the arms that can run, in the order of the spec. The first is the default baseline.
-    `current` are the arms of the last start, all of them if it is empty. `expected_trials` counts
-    blocks × current arms × repeats, and the finished trials of former arms. `settings` are common
+    `current` are the arms of the last start, all of them if it is empty. `left_blocks` are blocks
+    of earlier starts that the last start did not plan. `expected_trials` counts the other blocks ×
+    current arms × repeats, and the finished trials that only an earlier start planned. `settings`
+    are common
     to all trials and include defaults. `datasets` are the data that trainers loaded, normally one.
     `criteria` are the spec's. `experiment_id` is the id in MLflow, if known. `answered` is a digest
     of what the stored report was made of. `start` is how the sweep was started last, and
@@ -51,6 +53,7 @@ class SweepRecord:
     answered: str = ""
     start: StartCommand = UNKNOWN_START
     space_size: int | None = None
+    left_blocks: frozenset[int] = frozenset()
 
     def __repr__(self) -> str:
         """Return which sweep it is, and how much of it is done."""
@@ -61,6 +64,11 @@ class SweepRecord:
     def label(self) -> str:
         """The name, with a later generation than the first: `quickstart#2`."""
         return self.name if self.generation == 1 else f"{self.name}#{self.generation}"
+
+    @property
+    def planned_blocks(self) -> frozenset[int]:
+        """The blocks of the last start."""
+        return frozenset(range(self.blocks)) - self.left_blocks
 
     @property
     def former(self) -> tuple[Arm, ...]:

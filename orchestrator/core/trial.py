@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Annotated, Any, Literal, TypeAlias, TypeGuard, TypeVar
@@ -351,11 +351,17 @@ def count_spared(finished: Sequence[FinishedTrial], arms: Sequence[Arm], repeats
 
 
 def count_expected(
-    blocks: int, arms: Sequence[Arm], repeats: int, finished: Sequence[FinishedTrial]
+    blocks: Collection[int], arms: Sequence[Arm], repeats: int, finished: Sequence[FinishedTrial]
 ) -> int:
-    """Return how many trials a sweep has at its end: trials of these arms and of former ones."""
-    of_former_arms = sum(trial.arm not in arms for trial in finished)
-    return blocks * len(arms) * repeats - count_spared(finished, arms, repeats) + of_former_arms
+    """Return how many trials a sweep has at its end.
+
+    These are the trials of the plan (blocks × arms × repeats), without those that a pruned block
+    spares, and the finished ones that only an earlier start planned.
+    """
+    in_blocks = [trial for trial in finished if trial.block in blocks]
+    planned = sum(trial.arm in arms and trial.repeat < repeats for trial in in_blocks)
+    of_plan = len(blocks) * len(arms) * repeats - count_spared(in_blocks, arms, repeats)
+    return of_plan + len(finished) - planned
 
 
 @dataclass(frozen=True, slots=True)

@@ -222,7 +222,7 @@ def param_columns(rows: pa.Table) -> list[str]:
 def usual_columns(record: SweepRecord, rows: pa.Table, names: Sequence[str]) -> list[str]:
     """Return the columns to show by default: config, outcome, objectives and main metrics."""
     tried = param_columns(rows)
-    wanted = ["block", "repeat"] if record.repeats > 1 else ["block"]
+    wanted = ["block", "repeat"] if len(rows["repeat"].unique()) > 1 else ["block"]
     wanted += ["variant"] if any(arm.variant for arm in record.arms) else []
     wanted += ["implementation", "hardware", *(name for name in names if name in tried)]
     wanted += ["outcome", *record.objectives, "step_ms", "val_accuracy"]

@@ -149,20 +149,19 @@ def make_opening(
 ) -> SweepOpening:
     """Return what the store shows: the whole sweep, of which this start may do a part.
 
-    With `blocks: auto`, now or before, it has the minimum number of blocks; readers count the
-    blocks that have begun. Only a start that has `begun` changes the current arms.
+    With `blocks: auto` it has the minimum number of blocks; readers count the blocks that have
+    begun. Only a start that has `begun` changes the current arms, the blocks and the repeats.
     """
     body = spec.model_dump(mode="json", exclude_unset=True)
     arms, repeats = plan.arms, plan.repeats
     current: tuple[Arm, ...] = ()
     blocks = min(plan.auto.least, plan.index_count) if plan.auto else plan.index_count
+    skipped = tuple(sorted(plan.skipped_blocks))
     if before is not None and before.identity.generation == identity.generation:
         arms = tuple(dict.fromkeys((*arms, *before.arms)))
-        repeats = max(repeats, before.repeats)
         current = before.current or before.arms
-        is_counted = spec.auto_blocks is None and before.criteria.auto_blocks is None
-        if is_counted and plan.ending != "decided":
-            blocks = max(blocks, before.blocks)
+        if not begun:
+            blocks, skipped, repeats = before.blocks, before.skipped_blocks, before.repeats
     if begun:  # the arms of awaited nodes are not known yet: keep the arms of the last start
         current = tuple(dict.fromkeys((*plan.arms, *(current if plan.awaited else ()))))
     texts = {str(arm) for arm in arms}
@@ -178,6 +177,7 @@ def make_opening(
         criteria=spec.criteria(),
         current=current,
         start=start,
+        skipped_blocks=skipped,
     )
     spec_yaml = yaml.safe_dump(body, sort_keys=False, allow_unicode=True)
     return SweepOpening(manifest, spec_yaml, plan.as_json(), Owner.here(), sweep_id)

@@ -111,7 +111,7 @@ class SweepRecords:
             self.recorder.queue_trial(self.state.finished[key])
 
     def declare(self, plan: Plan, stopped: Collection[Arm], *, begun: bool) -> None:
-        """Tell the store the arms and the number of blocks again, if they have changed.
+        """Tell the store the arms, blocks and repeats again, if they have changed.
 
         `begun` says whether this start runs trials.
         """
@@ -138,4 +138,5 @@ class SweepRecords:
 def _shown_parts(opening: SweepOpening) -> object:
     """Return what of an opening the store is to have again when it changes."""
     manifest = opening.manifest
-    return manifest.arms, manifest.impossible, frozenset(manifest.running), manifest.blocks
+    planned = (manifest.blocks, manifest.skipped_blocks, manifest.repeats)
+    return manifest.arms, manifest.impossible, frozenset(manifest.running), planned

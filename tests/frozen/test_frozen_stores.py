@@ -201,8 +201,8 @@ def test_run_of_a_version_with_raised_numbers_continues_a_former_sweep(
         ),
         (
             "storage/tracking/records.py",
-            f'Format("a sweep\'s manifest", {manifest})',
-            f'Format("a sweep\'s manifest", {manifest + 1}, {{{manifest}: dict}})',
+            f'Format("a sweep\'s manifest", {manifest}, _MANIFESTS)',
+            f'Format("a sweep\'s manifest", {manifest + 1}, _MANIFESTS | {{{manifest}: dict}})',
         ),
         (
             "storage/tracking/records.py",

@@ -14,7 +14,7 @@ from orchestrator.analysis.statistics.estimates import Estimate, Spread, spread
 from orchestrator.core.arms import Arm, HardwareRef
 from orchestrator.core.names import known_implementation
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import FinishedTrial, OutcomeStatus, count_spared
+from orchestrator.core.trial import FinishedTrial, OutcomeStatus, count_expected
 from workloads.backends.registry import is_compiled
 from workloads.metrics import METRICS, ComparableOver
 
@@ -26,7 +26,7 @@ NOISE = tuple(metric.name for metric in METRICS if "noise" in metric.reported_in
 class TrialCounts:
     """Trials by outcome; `missing` have not ended.
 
-    `expected` is blocks x arms x repeats, without the trials of pruned blocks that never ran.
+    `expected` is what `count_expected` returns.
     """
 
     expected: int
@@ -126,7 +126,8 @@ def summarise_arm(
             spreads[measure.metric] = spread(finite(counted, measure.metric))
     noise = {metric: spread(finite(complete, metric)) for metric in NOISE}
     planned = arm in record.arms and arm not in record.former
-    expected = record.blocks * record.repeats - count_spared(record.trials, [arm], record.repeats)
+    of_others = len(record.trials) - len(ended)
+    expected = count_expected(record.planned_blocks, [arm], record.repeats, record.trials)
     implementation = known_implementation(arm)
     scopes = scopes_of(used)
     warm, fresh = (
@@ -136,7 +137,7 @@ def summarise_arm(
     return ArmSummary(
         arm=arm,
         planned=planned,
-        trials=count_trials(ended, expected if planned else len(ended)),
+        trials=count_trials(ended, expected - of_others if planned else len(ended)),
         matched=bool(matched.comparable_trials(arm)),
         used=len(used),
         measures={metric: values for metric, values in spreads.items() if values},

@@ -274,7 +274,8 @@ def _gaps(
         statuses[trial.block, trial.arm].add(trial.status)
     gaps = []
     for block in sorted(blocks - complete):
-        absent = "pruned" if block in pruned else "missing"
+        never_run = "not planned" if block in record.left_blocks else "missing"
+        absent = "pruned" if block in pruned else never_run
         reasons = (
             (arm, next((s for s in _REASONS if s in statuses[block, arm]), absent)) for arm in arms
         )

@@ -100,8 +100,11 @@ def sweep_of(
 ) -> SweepRecord:
     """Return the record of a sweep; `searched` are names of params that the trials do not show."""
     shared = in_order(repriced(trials, manifest.criteria.prices), manifest.arms)
-    # With `blocks: auto` the number of blocks was not known when the sweep was opened.
     blocks = max([manifest.blocks, *(trial.block + 1 for trial in shared)])
+    # With `blocks: auto` the number of blocks was not known when the sweep was opened.
+    planned = blocks if manifest.criteria.auto_blocks else manifest.blocks
+    left_blocks = frozenset((*manifest.skipped_blocks, *range(planned, blocks)))
+    planned_blocks = frozenset(range(blocks)) - left_blocks
     record = SweepRecord(
         name=manifest.identity.name,
         generation=manifest.identity.generation,
@@ -112,7 +115,7 @@ def sweep_of(
         impossible=manifest.impossible,
         blocks=blocks,
         repeats=manifest.repeats,
-        expected_trials=count_expected(blocks, manifest.running, manifest.repeats, shared),
+        expected_trials=count_expected(planned_blocks, manifest.running, manifest.repeats, shared),
         environment=_merged(shared),
         settings=_fixed_settings(manifest, {*searched, *(n for t in trials for n in t.config)}),
         datasets=datasets(trials),
@@ -125,6 +128,7 @@ def sweep_of(
         answered=parent.tags.get(records.SOURCE_TAG, ""),
         start=manifest.start,
         space_size=size_of_space(manifest.identity.search.get("space", {})),
+        left_blocks=left_blocks,
     )
     return record.with_trials(shared)
 

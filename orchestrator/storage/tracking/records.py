@@ -39,7 +39,8 @@ class Manifest:
     """The file `sweep.json`, from which a report or a lost journal is rebuilt.
 
     `arms` are the arms of all starts. `current` are the arms that the last start that began was to
-    run, all arms where it is empty. `criteria` are what the report has to decide by,
+    run, all arms where it is empty; `repeats` are its repeats, and its blocks are those below
+    `blocks` without the `skipped_blocks`. `criteria` are what the report has to decide by,
     and `start` is how its user started it.
     """
 
@@ -52,6 +53,7 @@ class Manifest:
     criteria: ReportCriteria = field(default_factory=ReportCriteria)
     current: tuple[Arm, ...] = ()
     start: StartCommand = UNKNOWN_START
+    skipped_blocks: tuple[int, ...] = ()
 
     @property
     def running(self) -> tuple[Arm, ...]:
@@ -190,7 +192,8 @@ def _object(text: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-MANIFEST = Form(Manifest, Format("a sweep's manifest", 7))
+_MANIFESTS = {7: dict}  # without `skipped_blocks`, which has a default
+MANIFEST = Form(Manifest, Format("a sweep's manifest", 8, _MANIFESTS))
 LEASE = Form(Lease, Format("a lease", 3))
 TRIAL = Form(FinishedTrial, Format("the record of a trial", 9))
 

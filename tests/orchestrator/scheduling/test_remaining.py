@@ -258,14 +258,22 @@ def manifest(*arguments: Any, **options: Any) -> Manifest:
     return make_opening(*arguments, **options).manifest
 
 
-def test_the_store_is_reported_the_whole_extent_of_a_sweep_that_was_larger() -> None:
+def test_the_store_has_all_arms_of_a_sweep_that_was_larger_and_the_blocks_of_the_last_start() -> (
+    None
+):
     space = {"layers": [1, 2, 3, 4, 5]}
     wider = [*BASE["implementations"], "python/c"]
     more = build_spec(BASE, repeats=2, configs=5, space=space, implementations=wider)
     larger, laid = plan_of(more), plan_of(SPEC)
     first = manifest(more, larger, FIRST, None, begun=True)
     second = manifest(SPEC, laid, FIRST, first, begun=True)
-    assert (second.blocks, second.repeats) == (larger.blocks, larger.repeats) == (5, 2)
+    assert (first.blocks, first.repeats) == (larger.blocks, larger.repeats) == (5, 2)
+    assert (second.blocks, second.repeats) == (laid.blocks, laid.repeats) == (3, 1)
+    opened = manifest(SPEC, laid, FIRST, first)
+    assert (opened.blocks, opened.repeats) == (5, 2)  # until the start begins
+    resumed = replace(laid, skipped_blocks=frozenset({1}))
+    kept = manifest(SPEC, resumed, FIRST, first, begun=True)
+    assert (kept.blocks, kept.skipped_blocks) == (4, (1,))
     assert set(second.arms) == set(larger.arms)
     assert (first.current, second.current) == (larger.arms, laid.arms)
     assert set(second.arms) - set(second.current) == {Arm("python/c", larger.arms[0].hardware)}
@@ -285,6 +293,6 @@ def test_of_a_sweep_that_ends_by_itself_no_more_is_expected_than_it_needed() -> 
     auto = build_spec(BASE, blocks="auto", **MANY)
     forty = replace(plan_of(SPEC), blocks=40)
     before = manifest(SPEC, forty, FIRST, None)
-    now = manifest(auto, plan_of(auto).with_index_count(12), FIRST, before)
+    now = manifest(auto, plan_of(auto).with_index_count(12), FIRST, before, begun=True)
     assert (before.blocks, now.blocks) == (40, 12)
-    assert manifest(SPEC, replace(forty, blocks=8), FIRST, now).blocks == 8
+    assert manifest(SPEC, replace(forty, blocks=8), FIRST, now, begun=True).blocks == 8

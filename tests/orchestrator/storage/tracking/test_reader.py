@@ -274,7 +274,8 @@ def test_a_store_of_a_format_that_is_not_read_is_refused(
         text = str(caught.value)
         assert text.startswith(place)
         assert tracker(home).shown in text
-        assert f"of format {number}, received" in text
+        numbers = number if form.format.oldest == number else f"{form.format.oldest} to {number}"
+        assert f"of format {numbers}, received" in text
         if received is None:
             assert "no format number, from before the first release" in text
         else:
@@ -365,13 +366,32 @@ def test_an_arm_that_leaves_a_sweep_keeps_its_results(home: Path) -> None:
         opened.close("complete", {})
         before = read_stored_sweep(address(home), "quickstart")
         assert (before.former, before.expected_trials) == ((), 6)
-        opened.open(build_opening(arms=arms, current=arms[:2]))
+        auto = ReportCriteria(auto_blocks=AutoBlocks())
+        opened.open(build_opening(arms=arms, current=arms[:2], criteria=auto))
         opened.record([build_full_trial(block, arm) for block in (2, 6) for arm in arms[:2]])
         opened.close("complete", {})
     read = read_stored_sweep(address(home), "quickstart")
     assert (read.arms, read.current, read.former) == (arms, arms[:2], (third,))
     assert (read.blocks, read.expected_trials) == (7, 7 * 2 + 2)  # more than it was opened for
     assert len(read.trials) == 10
+
+
+def test_a_sweep_expects_the_blocks_and_repeats_of_its_last_start(home: Path) -> None:
+    def expected() -> int:
+        return read_stored_sweep(address(home), "quickstart").expected_trials
+
+    ended = [build_full_trial(block, arm) for block in range(3) for arm in (PORTABLE, XLA)]
+    with writer(home) as opened:
+        opened.open(build_opening(blocks=3, repeats=2))
+        opened.record([*ended[:5], build_full_trial(1, repeat=1)])
+        assert expected() == 3 * 2 * 2
+        opened.open(build_opening(blocks=3))
+        assert expected() == 3 * 2 + 1
+        opened.open(build_opening(blocks=2))
+        assert expected() == 2 * 2 + 1 + 1
+        opened.open(build_opening(blocks=4, skipped_blocks=(0, 2)))
+        assert expected() == 2 * 2 + 2 + 1 + 1
+        opened.close("complete", {})
 
 
 def test_generations_are_separate(home: Path) -> None:
