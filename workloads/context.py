@@ -10,7 +10,7 @@ import shutil
 import statistics
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any, Literal
 from workloads import protocol
 from workloads.failures import DataError, NonFinite, NotPossible
 from workloads.implementations import Implementation
+from workloads.metrics import METRICS
 
 METRICS_LIMIT = 5000
 """The most names of metrics in a trial: each is a column of the trial table."""
@@ -28,6 +29,8 @@ VALUES_LIMIT = 100_000
 
 FACTS_KIB = 64
 """The most text of the facts about the environment of a trial: each trial's record has them."""
+
+_REGISTERED = frozenset(metric.name for metric in METRICS)
 
 Fact = str | int | float | bool | None
 
@@ -276,10 +279,13 @@ class Context:
     ) -> None:
         """Report a timed epoch: seconds of training, of validation; `NonFinite` for NaN.
 
-        Raise `ValueError` if the trial has too many names of metrics, or too many values.
+        Raise `ValueError` if the trial has too many names of metrics, or too many values, or for a
+        name that is blank or differs from another one by case only.
         """
         self._values.update((*metrics, "epoch_s"))
-        expect_few(self._values.keys() - {"epoch_s"})
+        names = self._values.keys() - {"epoch_s"}
+        expect_few(names)
+        expect_distinct(names)
         if (values := self._values.total()) > VALUES_LIMIT:
             raise ValueError(
                 f"metrics: expected at most {VALUES_LIMIT:,} values in the epochs of a trial, with"
@@ -378,6 +384,34 @@ def expect_few(metric_names: Collection[str]) -> None:
             f" {len(metric_names):,}: report sums or means, or keep the values as a text"
             " (trial.artifact) or in a file"
         )
+
+
+def expect_distinct(metric_names: Iterable[str]) -> None:
+    """Raise `ValueError` for a name that is blank, or that differs from another by case only.
+
+    A query has a column for each metric, and SQL's names ignore case.
+    """
+    spellings = {name.casefold(): name for name in _REGISTERED}
+    for name in metric_names:
+        if not name.strip():
+            raise ValueError(f"metrics: expected a name for each metric; received {name!r}")
+        other = spellings.setdefault(name.casefold(), name)
+        if other != name:
+            raise ValueError(
+                f"metrics: expected names that differ by more than case; received {name!r}, and"
+                f" there is {other!r}"
+            )
+
+
+def expect_possible(metrics: Mapping[str, float], place: str) -> None:
+    """Raise `ValueError` for a time or a rate of the registry that is negative."""
+    faults = [
+        f"{name} is {value}"
+        for name, value in metrics.items()
+        if value < 0 and name in _REGISTERED and name.endswith(("_s", "_ms", "_us"))
+    ]
+    if faults:
+        raise ValueError(f"{place}: expected times and rates of at least 0; {', '.join(faults)}")
 
 
 def expect_finite(metrics: Mapping[str, float], place: str) -> None:

@@ -21,7 +21,15 @@ from pydantic import ValidationError
 
 from workloads import protocol
 from workloads.backends.registry import parse_known_implementation
-from workloads.context import Context, Slicing, expect_data, expect_few, expect_finite
+from workloads.context import (
+    Context,
+    Slicing,
+    expect_data,
+    expect_distinct,
+    expect_few,
+    expect_finite,
+    expect_possible,
+)
 from workloads.eligibility import ineligibility_reason
 from workloads.entry import explain_other_package, load_entry
 from workloads.failures import BadRequest, NotPossible, TrialError
@@ -350,18 +358,28 @@ def answer_inspection() -> int:
     return 0
 
 
+def _number(name: str, value: Any) -> float:
+    """Return the value of a metric: of Python, or of an array or tensor that has one element."""
+    received = f"workload: expected metrics that are numbers; {name!r} is {str(value)[:80]!r}"
+    if isinstance(value, str | bytes):
+        raise TypeError(received)
+    try:
+        return float(value)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{received}, {error}") from error
+
+
 def _metrics(returned: Any, trial: Context) -> dict[str, float]:
     """Return the workload's metrics, added to the seconds of the phases and the peak memory."""
     if not isinstance(returned, Mapping):
         raise TypeError(
             f"workload: expected a mapping of metric names to numbers; received {returned!r}"
         )
-    try:
-        metrics = {str(name): float(value) for name, value in returned.items()}
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"workload: expected metrics that are numbers; {error}") from error
+    metrics = {str(name): _number(str(name), value) for name, value in returned.items()}
     expect_few(metrics)
+    expect_distinct(metrics)
     expect_finite(metrics, "result")
+    expect_possible(metrics, "result")
     measured = {f"{phase}_s": seconds for phase, seconds in trial.seconds.items()}
     if trial.slicing is not None:
         measured |= trial.slicing.metrics()

@@ -358,7 +358,7 @@ HOSTILE_WORKLOADS = [
     ),
     HostileWorkload(
         does="returns the largest number",
-        code='metrics = {"loss": 1.7e308, "step_ms": -1e-320}',
+        code='metrics = {"loss": 1.7e308, "step_ms": 1e-320}',
         ends="complete",
     ),
     HostileWorkload(
@@ -369,9 +369,9 @@ HOSTILE_WORKLOADS = [
     ),
     HostileWorkload(
         does="returns a text",
-        code='metrics = {"loss": "low"}',
+        code='metrics = {"loss": "0.5"}',
         ends="error",
-        message="metrics that are numbers",
+        message="metrics that are numbers; 'loss' is '0.5'",
     ),
     HostileWorkload(
         does="returns nothing",
