@@ -22,7 +22,7 @@ class TrackingError(Refusal, RuntimeError):
 
 
 class StoreAway(TrackingError):
-    """A server or database that does not answer now."""
+    """A server or database that does not answer now, or whose disk is full."""
 
     is_away = True
 

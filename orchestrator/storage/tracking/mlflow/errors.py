@@ -41,6 +41,13 @@ def mlflow_errors_translated(shown: str, *, content: bool = False) -> Iterator[N
 def _to_tracking_error(where: str, error: Exception) -> TrackingError:
     """Return an error of MLflow or its server as ours, with what to do next."""
     received = address.without_mlflow_passwords(one_line(error))[:_SHOWN]
+    if "No space left" in received or "disk is full" in received:
+        return StoreAway(
+            f"MLflow store {where}",
+            "a working store",
+            "that its disk is full",
+            "Make room, and run the same command again",
+        )
     status = _http_status(error)
     next_step = "Check MLFLOW_TRACKING_URI, and that the store is running and can be reached"
     if "maintenance mode" in received:
@@ -50,8 +57,6 @@ def _to_tracking_error(where: str, error: Exception) -> TrackingError:
             "The server forbids this: start it with --allowed-hosts naming the host in this"
             " address, or check what the server's permissions allow you"
         )
-    elif "No space left" in received or "disk is full" in received:
-        next_step = "Make room on the disk"
     if isinstance(error, ImportError):
         next_step = "Install the Python package that connects to such a database, or"
         next_step += " correct MLFLOW_TRACKING_URI"

@@ -16,15 +16,17 @@ from typing import Any
 
 import pytest
 from mlflow import MlflowClient
+from sqlalchemy.exc import OperationalError
 
 from orchestrator.cli.ui import view_of
-from orchestrator.storage.tracking.errors import SweepNotFound, TrackingError
+from orchestrator.storage.tracking.errors import StoreAway, SweepNotFound, TrackingError
 from orchestrator.storage.tracking.mlflow import ui_views
 from orchestrator.storage.tracking.mlflow.address import (
     artifact_root,
     default_mlflow_uri,
     without_mlflow_passwords,
 )
+from orchestrator.storage.tracking.mlflow.errors import mlflow_errors_translated
 from orchestrator.storage.tracking.mlflow.store import MlflowStore
 from orchestrator.storage.tracking.reader import find, list_sweeps, read_stored_sweep
 from orchestrator.storage.tracking.tracker import StoredRun
@@ -140,6 +142,14 @@ def test_allowed_hosts_are_advised_by_the_status_code(
     with refusing(status, text) as (store, _), pytest.raises(TrackingError) as caught:
         store.run("1403")
     assert ("--allowed-hosts" in str(caught.value)) == is_advised
+
+
+def test_a_full_disk_is_a_state_that_may_pass_and_no_statement_of_sql() -> None:
+    raised = OperationalError("UPDATE tags", {"value": "x"}, Exception("database or disk is full"))
+    with pytest.raises(StoreAway) as caught, mlflow_errors_translated("sqlite:////home/mlflow.db"):
+        raise raised
+    assert caught.value.is_away
+    assert "UPDATE" not in str(caught.value) and "https" not in str(caught.value)
 
 
 def test_the_creation_of_a_run_is_requested_once(monkeypatch: pytest.MonkeyPatch) -> None:
