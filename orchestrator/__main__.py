@@ -7,11 +7,20 @@ import atexit
 import gc
 import sys
 
-_REFUSED = 2
+_REFUSED, _STOPPED = 2, 3
 _READERS = ("report", "query", "compare", "run", "status", "list")
 
 
 def main() -> None:
+    """Run the command line; Ctrl-C ends it also while it is imported."""
+    try:
+        _run()
+    except KeyboardInterrupt:
+        sys.stderr.write("Stopped.\n")
+        sys.exit(_STOPPED)
+
+
+def _run() -> None:
     """Run the command line, or name the package that this Python lacks."""
     try:
         from orchestrator.cli import main as cli  # noqa: PLC0415

@@ -16,6 +16,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+_IS_COMMAND = Path(sys.argv[0]).name == "rnnsweep"
+
 try:
     import workloads.own_code  # noqa: F401
     from orchestrator import __version__
@@ -25,10 +27,15 @@ except ImportError as error:
         f"{error}: rnnsweep has packages named orchestrator and workloads. If one of yours has such"
         " a name, rename it, or take its folder out of the path of imports (PYTHONPATH)"
     )
-    if Path(sys.argv[0]).name != "rnnsweep":
+    if not _IS_COMMAND:
         raise ImportError(problem) from error
     sys.stderr.write(f"Error: {problem}\n")  # a command shows no traceback
     sys.exit(2)
+except KeyboardInterrupt:
+    if not _IS_COMMAND:
+        raise
+    sys.stderr.write("Stopped.\n")
+    sys.exit(3)
 
 if TYPE_CHECKING:
     from orchestrator.analysis.cost_model import NotPredicted

@@ -174,6 +174,21 @@ def test_a_package_that_hides_one_of_ours_is_refused(
     assert done.code == code and "rename it, or take its folder out of" in done.err
 
 
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import orchestrator.__main__ as command; command.main()",
+        "import sys; sys.argv[0] = 'bin/rnnsweep'; import rnnsweep.__main__",
+    ],
+    ids=["module", "installed"],
+)
+def test_an_interrupt_while_a_command_is_imported_stops_it(tmp_path: Path, program: str) -> None:
+    (tmp_path / "pydantic.py").write_text("raise KeyboardInterrupt\n")
+    environ = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    done = python("-P", "-c", program, environ=environ).expect(3)
+    assert done.err == "Stopped.\n"
+
+
 def test_the_package_has_the_interface() -> None:
     errors = {name for name in dir(rnnsweep) if issubclass_of_refusal(getattr(rnnsweep, name))}
     assert errors >= {"SpecError", "ClusterError", "SweepNotFound", "TrackingError", "Refusal"}
