@@ -175,15 +175,17 @@ def test_a_package_that_hides_one_of_ours_is_refused(
 
 
 @pytest.mark.parametrize(
-    "program",
+    ("module", "program"),
     [
-        "import orchestrator.__main__ as command; command.main()",
-        "import sys; sys.argv[0] = 'bin/rnnsweep'; import rnnsweep.__main__",
+        ("pydantic", "import orchestrator.__main__ as command; command.main()"),
+        ("workloads", "import sys; sys.argv[0] = 'bin/rnnsweep'; import rnnsweep.__main__"),
     ],
-    ids=["module", "installed"],
+    ids=["by-command", "by-package"],
 )
-def test_an_interrupt_while_a_command_is_imported_stops_it(tmp_path: Path, program: str) -> None:
-    (tmp_path / "pydantic.py").write_text("raise KeyboardInterrupt\n")
+def test_an_interrupt_while_a_command_is_imported_stops_it(
+    tmp_path: Path, module: str, program: str
+) -> None:
+    (tmp_path / f"{module}.py").write_text("raise KeyboardInterrupt\n")
     environ = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
     done = python("-P", "-c", program, environ=environ).expect(3)
     assert done.err == "Stopped.\n"
