@@ -26,8 +26,8 @@ NOISE = tuple(metric.name for metric in METRICS if "noise" in metric.reported_in
 class TrialCounts:
     """Trials by outcome; `missing` have not ended.
 
-    `expected` is blocks x arms x repeats of the last start, without the trials of pruned blocks that
-    never ran, and with the trials that only an earlier start planned.
+    `expected` is blocks x arms x repeats of the last start, without the trials of pruned blocks
+    that never ran, and with the trials that only an earlier start planned.
     """
 
     expected: int
