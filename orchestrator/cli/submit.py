@@ -95,11 +95,12 @@ def submit(  # noqa: PLR0913  (its options)
     else:
         words = _run_words(checked, overrides, typed, {**flags, "quiet": quiet})
         start = _send(cluster, spec, checked, digest, words, environ)
-        show(
-            f"{start.id} was submitted to {cluster.address}; the head keeps the sweep in "
-            f"{home}. {describe_store(environ, home)}\n",
-            err=True,
-        )
+        if detach or not quiet:
+            show(
+                f"{start.id} was submitted to {cluster.address}; the head keeps the sweep in "
+                f"{home}. {describe_store(environ, home)}\n",
+                err=True,
+            )
     if detach:
         show(next_commands(checked.name, address), err=True)
         return exit_codes.COMPLETE

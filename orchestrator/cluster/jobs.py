@@ -54,6 +54,11 @@ _AWAY_S = 600.0
 """How long to retry while a cluster is out of reach before the log is given up."""
 _POLL_S = 1.0
 
+_LINE_OF_RAY = re.compile(
+    r"^(?:\S+ \S+\tINFO job_manager\.py:\d+ -- |Running entrypoint for job [\w-]+: ).*\n?", re.M
+)
+"""What Ray's job server writes into a job's log before the job does."""
+
 _CONTENT = "rnnsweep: the content of a file follows"
 """The line of a job's log that is followed by a file."""
 
@@ -161,8 +166,8 @@ class Cluster:
         return start
 
     def log(self, id: str) -> str:
-        """Return the whole log of a start."""
-        return str(self._ask(self._client.get_job_logs, id))
+        """Return the whole log of a start, without the lines of Ray's job server."""
+        return _LINE_OF_RAY.sub("", str(self._ask(self._client.get_job_logs, id)))
 
     def fetch(self, command: str, file: str, name: str, like: str | None = None) -> str:
         """Run a shell command on the head in a copy of our code, and return the file that it makes.

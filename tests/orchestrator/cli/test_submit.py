@@ -198,6 +198,16 @@ def test_a_followed_sweep_ends_with_its_own_exit_code(
         assert str(end["message"]) in err
 
 
+def test_a_quiet_start_prints_its_report_alone(server: JobServer, there: Run) -> None:
+    server.logs["rnnsweep-mine-1"] = (
+        "2026-11-28 21:14:05,123\tINFO job_manager.py:581 -- Runtime env is setting up.\n"
+        "Running entrypoint for job rnnsweep-mine-1: exec python -m orchestrator run\n"
+        "the report\n"
+    )
+    server.next = [{}, {"status": "SUCCEEDED"}]
+    assert there("submit", "mine.yaml", "--quiet") == (0, "the report\n", "")
+
+
 def test_a_cluster_out_of_reach_is_waited_for_and_reported_once(
     server: JobServer, there: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
