@@ -79,8 +79,7 @@ def run_sweep(  # noqa: PLR0913
     SIGTERM stops the sweep cleanly, if this is called in the main thread; before the first trial,
     or for the second time, it raises KeyboardInterrupt.
 
-    A notebook shows the answer and its table as the result, `print(result.report)` prints them. The
-    result's `record` has all finished trials; its `state` is `complete` or `stopped` (resume by
+    A notebook shows the answer and its table as the result, `print` prints them. The result's `record` has all finished trials; its `state` is `complete` or `stopped` (resume by
     the same call). `stopped` is None, or has the `reason`. `refused` maps keys of trials that
     MLflow rejected to the reasons. `warnings` name kept models that MLflow has not taken yet.
 
@@ -359,9 +358,10 @@ def best(
     else than the others is chosen only by its name.
 
     The result has the `arm`, the `config`, the `values` of all metrics, the `spec` of a sweep of
-    this config alone, which `run_sweep` takes, and `code()`: a module of Python that puts it to
-    use. `print` and notebooks show it. Raise `Refusal` if no config is within the limits, or no
-    trial has the metric.
+    this config alone, which `run_sweep` takes (functions of a notebook or a script in place of
+    their names: `{**choice.spec, "workload": train}`), and, for an implementation of a Keras
+    backend, `code()`: a module of Python that puts it to use. `print` and notebooks show it. Raise
+    `Refusal` if no config is within the limits, or no trial has the metric.
 
     Example:
         >>> choice = best("quickstart", "step_ms", at_least={"val_accuracy": 0.85})

@@ -63,7 +63,12 @@ def _import(workload: Workload, entry: str) -> Any:
             " every node"
         )
         if error.name == SESSION_PACKAGE:
-            advice = "its functions are in a notebook or a script: call run_sweep there again"
+            keys = {workload.model_entry: "model", workload.data_entry: "data"}
+            given = f'"{keys.get(entry, "workload")}": {entry.partition(":")[2]}'
+            advice = (
+                "its functions are in a notebook or a script: call run_sweep there, with the"
+                f" function in place of its name ({{**spec, {given}}})"
+            )
         raise BadRequest(
             f"workload {workload.name!r}: no module {error.name!r} on this machine:"
             f" {explain_other_package(error) or advice}"

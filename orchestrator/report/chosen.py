@@ -35,8 +35,9 @@ from orchestrator.report.verdicts import DIFFERENT_MATHEMATICS, OTHER_WORK_UNKNO
 from orchestrator.report.wording import config_phrase, run_text
 from orchestrator.spec import HardwareEntry
 from orchestrator.spec.errors import nearest
-from workloads.metrics import METRICS
+from workloads.metrics import COST_METRICS, METRICS
 from workloads.registry import UnknownWorkload, find_workload
+from workloads.session_functions import SESSION_PACKAGE
 
 BEST = Format("a best config", 1, id="rnnsweep-best")
 
@@ -198,7 +199,7 @@ def choose(
         values={**best.values, **means(of_choice, [measure.metric for measure in MEASURES])},
         trials=tuple(of_choice),
         unobserved_runs=sum(disturbance_of(trial, observed) is None for trial in of_choice),
-        spec=_spec_of(record, best.arm, best.config),
+        spec=_spec_of(record, best.arm, best.config, of_choice),
     )
 
 
@@ -229,15 +230,25 @@ def _none_within(limits: Sequence[Limit], points: Sequence[ParetoPoint]) -> str:
     return f"no config has {bounds}: {count}, {joined(nearest_values)}"
 
 
-def _spec_of(record: SweepRecord, arm: Arm, config: Config) -> dict[str, Any]:
-    """Return the spec of a sweep of one config on one arm; it has no objectives."""
+def _spec_of(
+    record: SweepRecord, arm: Arm, config: Config, trials: Sequence[FinishedTrial]
+) -> dict[str, Any]:
+    """Return the spec of a sweep of one config on one arm, with the objectives of its trials.
+
+    Without prices it has no cost.
+    """
     hardware, usage = arm.hardware_class, arm.usage
+    objectives = {
+        name: direction
+        for name, direction in record.objectives.items()
+        if name not in COST_METRICS and any(name in trial.metrics for trial in trials)
+    }
     entry = HardwareEntry(selector=hardware.name, cpus=usage.cpus, threads=usage.threads)
     return {
         "name": f"{record.name[:59]}-best",  # a name has 64 characters at most
         **workload_keys(record.workload),
         "settings": {**record.settings, **arm.settings},
-        "search": {"configs": [dict(config)]},
+        "search": {"configs": [dict(config)], "objectives": objectives},
         "arms": {
             "implementations": [arm.implementation],
             "hardware": [entry.model_dump(mode="json", exclude_defaults=True)],
@@ -274,6 +285,32 @@ def _doubt(chosen: BestConfig) -> str:
     return f"{doubt}: {command} says which times are decided"
 
 
+def _use(chosen: BestConfig) -> str:
+    """Write how a choice is put to use, and a sweep of it alone is run."""
+    if of_session := _use_in_session(chosen):
+        return of_session
+    code = ", and `code()` puts it to use" if usage_program(chosen.arm, chosen.trials) else ""
+    return as_typed(
+        "--format yaml writes it as a spec that `rnnsweep run` takes.",
+        f"`spec` is the spec of a sweep of it alone{code}.",
+    )
+
+
+def _use_in_session(chosen: BestConfig) -> str:
+    """Write how a sweep of functions of a notebook or a script is run; empty for other code."""
+    prefix = f"{SESSION_PACKAGE}:"
+    names = {key: str(chosen.spec.get(key, "")) for key in ("workload", "model", "data")}
+    functions = ", ".join(
+        f'"{key}": {name.removeprefix(prefix)}'
+        for key, name in names.items()
+        if name.startswith(prefix)
+    )
+    if not functions:
+        return ""
+    call = f"run_sweep({{**choice.spec, {functions}}})"
+    return f"Its code is in a notebook or a script, where `{call}` runs a sweep of it alone."
+
+
 def choice_document(chosen: BestConfig) -> Document:
     """Return the choice as a document, whose table has its facts."""
     limits = ", ".join(map(str, chosen.limits))
@@ -291,11 +328,7 @@ def choice_document(chosen: BestConfig) -> Document:
     if left_out := [str(arm) for arm in chosen.different_mathematics]:
         rows.append((f"left out: {DIFFERENT_MATHEMATICS}", joined(left_out)))
     head = ("sweep", f"{chosen.sweep}#{chosen.generation}, block {chosen.block}")
-    note = as_typed(
-        "--format yaml writes it as a spec that `rnnsweep run` takes.",
-        "`spec` is the spec of a sweep of it alone, and `code()` puts it to use.",
-    )
-    section = Section("", tables=(Table(head, tuple(rows)),), paragraphs=(note,))
+    section = Section("", tables=(Table(head, tuple(rows)),), paragraphs=(_use(chosen),))
     return Document(f"Best config of {chosen.sweep}", (section,))
 
 
@@ -305,4 +338,6 @@ def to_yaml(chosen: BestConfig) -> str:
 
     (table,) = choice_document(chosen).sections[0].tables
     facts = "".join(f"# {name}: {text}\n" for name, text in (table.headers, *table.rows))
+    if of_session := _use_in_session(chosen):
+        facts += f"# {of_session}\n"
     return facts + yaml.safe_dump(dict(chosen.spec), sort_keys=False, allow_unicode=True)

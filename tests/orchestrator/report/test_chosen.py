@@ -147,7 +147,19 @@ def test_the_spec_is_the_config_on_its_arm(record: SweepRecord) -> None:
     spec = parse_spec(to_yaml(choose(record, arm="torch/fused")), source="best.yaml")
     assert (spec.name, spec.workload, spec.seed) == (f"{'n' * 59}-best", "image_rows", 7)
     assert spec.search.listed == ({"units": 48, "batch_size": 32},)
+    assert spec.directions() == {"val_accuracy": "maximize", "step_ms": "minimize"}
     assert spec.settings == {"dataset": "digits", "epochs": 1, "cell": "lstm"}
     assert spec.arms.implementations == ("torch/fused",)
     (entry,) = spec.hardware
     assert (entry.selector, entry.threads) == (FEW.hardware_class.name, 2)
+
+
+def test_the_spec_of_functions_of_a_session_names_them_in_place_of_their_names() -> None:
+    arm = Arm("python/wide", CPU)
+    trials = [build_trial(0, arm, metrics={"f1": 0.9})]
+    record = build_record(trials, (arm,), objectives={"f1": "maximize"})
+    choice = choose(replace(record, workload="python_session:train"))
+    for text in (str(choice), to_yaml(choice)):
+        assert '{**choice.spec, "workload": train}' in " ".join(text.split())
+        assert "code()" not in text
+    assert "code()" not in str(choose(record)), "which refuses an implementation of a user's own"
