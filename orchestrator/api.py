@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import json
 import logging
+import numbers
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -79,9 +80,11 @@ def run_sweep(  # noqa: PLR0913
     SIGTERM stops the sweep cleanly, if this is called in the main thread; before the first trial,
     or for the second time, it raises KeyboardInterrupt.
 
-    A notebook shows the answer and its table as the result, `print` prints them. The result's `record` has all finished trials; its `state` is `complete` or `stopped` (resume by
-    the same call). `stopped` is None, or has the `reason`. `refused` maps keys of trials that
-    MLflow rejected to the reasons. `warnings` name kept models that MLflow has not taken yet.
+    A notebook shows the answer and its table as the result, `print` prints them. The result's
+    `record` has all finished trials; its `state` is `complete` or `stopped` (resume by the same
+    call). `stopped` is None, or has the `reason`, which is empty after a signal. `refused` maps
+    keys of trials that MLflow rejected to the reasons. `warnings` name kept models that MLflow has
+    not taken yet.
 
     Raise `SpecError` with all problems of a spec, `Incomparable` if the sweep has trials of another
     spec or code, `FunctionUnusable` for a function that cannot be sent, another `Refusal` if
@@ -104,10 +107,15 @@ def run_sweep(  # noqa: PLR0913
     from orchestrator.execution.workload_check import check_user_code
     from orchestrator.scheduling import sweep
     from orchestrator.scheduling.watcher import Watcher
+    from orchestrator.spec import SweepSpec
     from orchestrator.spec.reading import refuse_object
     from orchestrator.storage.home import SweepFolder, sweep_home
     from orchestrator.storage.tracking.trackers import tracking_uri as default_store
 
+    _expect(
+        "spec", spec, (str, os.PathLike, Mapping, SweepSpec), "a path, a mapping or a SweepSpec"
+    )
+    _expect("overrides", overrides, (Mapping, type(None)), 'a mapping, {"settings.epochs": 2}')
     place = sweep_home() if home is None else Path(home).expanduser().resolve()
     store = tracking_uri or default_store(place, os.environ)
     options = sweep.RunOptions(
@@ -372,6 +380,10 @@ def best(
     """
     from orchestrator.report.chosen import Limit, choose
 
+    _expect("at_least", at_least, (Mapping, type(None)), 'a mapping, {"val_accuracy": 0.85}')
+    _expect("at_most", at_most, (Mapping, type(None)), 'a mapping, {"step_ms": 20}')
+    for name, bound in [*(at_least or {}).items(), *(at_most or {}).items()]:
+        _expect(f"the limit of {name}", bound, (numbers.Real,), "a number")
     limits = [Limit(name, "≥", float(bound)) for name, bound in (at_least or {}).items()]
     limits += [Limit(name, "≤", float(bound)) for name, bound in (at_most or {}).items()]
     return choose(_record(sweep, generation, tracking_uri), metric, limits, arm)
@@ -416,6 +428,7 @@ def predict(
     from orchestrator.analysis.cost_model import TARGETS, predict_from
     from orchestrator.report.predictions import PredictedCosts
 
+    _expect("config", config, (Mapping,), 'a mapping, {"units": 96}')
     record = _record(sweep, generation, tracking_uri)
     expected = predict_from(record, config, arm, TARGETS if targets is None else targets)
     return PredictedCosts(expected, record.label)
@@ -458,7 +471,14 @@ def _checked(
     except TypeError as error:
         expected = "plain values (text, numbers, lists, mappings)"
         raise SpecError(source, [Problem(source, "", expected, str(error))]) from error
-    return parse_spec(text, source=source, overrides=texts, folder=Path.cwd(), import_classes=True)
+    return parse_spec(
+        text,
+        source=source,
+        overrides=texts,
+        folder=Path.cwd(),
+        import_classes=True,
+        has_lines=False,
+    )
 
 
 def _is_code(key: str, value: object) -> bool:
@@ -478,6 +498,12 @@ def _record(
     if isinstance(sweep, str):
         return read_sweep(sweep, generation=generation, tracking_uri=tracking_uri)
     return sweep
+
+
+def _expect(name: str, value: object, kinds: tuple[type, ...], expected: str) -> None:
+    """Raise `TypeError` for an argument that is of none of these types."""
+    if not isinstance(value, kinds):
+        raise TypeError(f"{name}: expected {expected}; received {value!r:.200}")
 
 
 def _side(side: str | Path | SweepRecord, tracking_uri: str | None) -> Side:

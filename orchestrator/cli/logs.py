@@ -54,7 +54,11 @@ def _show_local_log(home: Path, name: str, *, follow: bool) -> int:
         descriptor = os.open(folder.log, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise Refusal(f"{folder.log}: {reason}; `rnnsweep run` writes this file") from error
+        raise Refusal(
+            f"{folder.log}: {reason}; `rnnsweep run` writes this file, and"
+            f" `rnnsweep.run_sweep` gives the lines to the logger rnnsweep. Trials that ended:"
+            f" rnnsweep query {name}"
+        ) from error
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     with os.fdopen(descriptor, "rb") as file:
         while is_running:

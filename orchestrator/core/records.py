@@ -58,6 +58,8 @@ class SweepRecord:
     def __repr__(self) -> str:
         """Return which sweep it is, and how much of it is done."""
         done = f"{len(self.trials)} of {self.expected_trials} trials"
+        if failed := sum(trial.status == "failed" for trial in self.trials):
+            done += f" ({failed} failed)"
         return f"<SweepRecord {self.label}: {self.state}, {done} on {len(self.arms)} arms>"
 
     @property

@@ -123,8 +123,15 @@ class RunResult:
 
     def __repr__(self) -> str:
         """Return how the start ended."""
-        because = f", stopped because {self.stopped.reason}" if self.stopped else ""
+        because = ""
+        if self.stopped:
+            reason = self.stopped.reason
+            because = f", stopped because {reason}" if reason else ", stopped by a signal"
         return f"<RunResult {self.record!r}{because}>"
+
+    def __str__(self) -> str:
+        """Return the answer of the report and its table."""
+        return str(self.report)
 
     def _repr_html_(self) -> str:
         return self.report._repr_html_()

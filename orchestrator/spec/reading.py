@@ -72,14 +72,19 @@ def parse_spec(
     overrides: Sequence[str] = (),
     folder: pathlib.Path | None = None,
     import_classes: bool = False,
+    has_lines: bool = True,
 ) -> SweepSpec:
     """Check a spec that is given as text; raise `SpecError` with all problems.
 
-    `source` names it in messages. Files that it names are looked up in `folder`. See `load_spec`
-    for the rest.
+    `source` names it in messages, with lines if it is a text of the user's. Files that it names are
+    looked up in `folder`. See `load_spec` for the rest.
     """
     document = yaml_locations.parse_yaml(
-        text, source=source, overrides=overrides, short_forms=sections.SHORT_FORMS
+        text,
+        source=source,
+        overrides=overrides,
+        short_forms=sections.SHORT_FORMS,
+        has_lines=has_lines,
     )
     try:
         spec = SweepSpec.model_validate(_with_price_file(document, folder))

@@ -151,8 +151,11 @@ def parse_yaml(
     overrides: Sequence[str] = (),
     example: str = "settings.epochs=2",
     short_forms: ShortForms = MappingProxyType({}),
+    has_lines: bool = True,
 ) -> YamlDocument:
     """Read one YAML document and set the overrides (`dotted.key=YAML`, as the example) in it.
+
+    A text that no user wrote, of a mapping in Python, has no lines to name.
 
     An override inside of a short form (`measure.interval=0.02` over `measure: timing`) keeps the
     meaning of the word. Raise `SpecError` with the first error if the text is not one YAML mapping
@@ -161,7 +164,7 @@ def parse_yaml(
     if len(text) > MAX_CHARACTERS:
         size = f"{len(text):,} characters"
         raise SpecError(source, [Problem(source, "", "at most 1,000,000 characters", size)])
-    reader = _Reader(source, lambda line: Place(f"{source}:{line}", line))
+    reader = _Reader(source, lambda line: Place(f"{source}:{line}" if has_lines else source, line))
     data = reader.read(text)
     if not isinstance(data, dict):
         received = "an empty file" if data is None else shown_value(data)

@@ -9,10 +9,11 @@ import logging
 import os
 import pickle
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 from unittest.mock import Mock
 
 import pytest
@@ -37,7 +38,7 @@ from tests.building.records import build_paired_record
 from tests.building.scheduling import build_plan
 from tests.building.specs import build_spec_data
 from tests.building.stores import build_home, build_opening
-from tests.building.trials import IDENTITY, build_full_trial
+from tests.building.trials import IDENTITY, build_full_trial, build_trial
 from tests.commands import python
 from tests.orchestrator.storage.tracking.recording import writer
 from workloads.own_code import PACKAGES, CodeFiles, read_code
@@ -237,8 +238,36 @@ def test_a_spec_comes_as_a_file_a_mapping_or_checked(started: Started, tmp_path:
         api.run_sweep(checked, {"repeats": 2})
 
 
+@pytest.mark.parametrize(
+    ("call", "argument"),
+    [
+        (lambda: api.run_sweep(cast("Any", 5)), "spec: "),
+        (lambda: api.run_sweep(cast("Any", print)), "spec: "),
+        (lambda: api.run_sweep(SPEC, cast("Any", 12)), "overrides: "),
+        (lambda: api.predict(build_paired_record(6), cast("Any", 20)), "config: "),
+        (lambda: api.best(build_paired_record(6), at_least=cast("Any", 0.5)), "at_least: "),
+        (lambda: api.best(build_paired_record(6), at_most=cast("Any", {"f1": "x"})), ".* f1: "),
+    ],
+)
+def test_an_argument_of_another_type_is_named(
+    started: Started, call: Callable[[], object], argument: str
+) -> None:
+    with pytest.raises(TypeError, match=f"^{argument}expected "):
+        call()
+
+
+def test_a_result_prints_its_report_and_names_how_it_ended() -> None:
+    record = build_paired_record(6)
+    failed = build_trial(5, XLA, status="failed")
+    record = replace(record, trials=(*record.trials[:-1], failed))
+    stopped = RunResult(record, Stopped())
+    assert str(stopped) == str(api.report(record))
+    assert "(1 failed)" in repr(record)
+    assert repr(stopped).startswith(f"<RunResult {record!r}, stopped by ")
+
+
 def test_a_wrong_spec_is_refused(started: Started) -> None:
-    with pytest.raises(SpecError, match="wrkload"):
+    with pytest.raises(SpecError, match="the spec: wrkload"):  # which has no lines
         api.run_sweep({**SPEC, "wrkload": "image_rows"})
     with pytest.raises(SpecError, match="a value of type object"):
         api.run_sweep({**SPEC, "settings": {"epochs": object()}})
