@@ -38,6 +38,10 @@ MODEL_KIND = "model_kind"
 
 MODULE_KIND = "PyTorch module"
 
+RECURRENT_LAYERS = "recurrent_layers"
+"""The fact of a trial's environment that names the classes of a Keras model's recurrent layers, as
+its author wrote them, separated by commas."""
+
 CHECKPOINT_MIB = 256
 """The limit on a model that is kept: it passes through the memory of Ray and of the driver."""
 

@@ -56,7 +56,9 @@ def _limit_option(
 @_limit_option("--max", "at_most", "Require at most this mean of a metric; may be repeated.")
 @click.option("--arm", default="*", help="Choose on this implementation or arm only.")
 @options.generation_option
-@click.option("--code", is_flag=True, help="Print a module of Python that puts it to use.")
+@click.option(
+    "--code", is_flag=True, help="Print a module of Python that puts its implementation to use."
+)
 @options.output_options(_FORMATS)
 def best(  # noqa: PLR0913  (its options)
     *,

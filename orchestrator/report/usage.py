@@ -1,17 +1,31 @@
 """The lines of Python that put an implementation to use in a program without rnnsweep."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from orchestrator.core.arms import Arm
+from orchestrator.core.text import joined
 from orchestrator.core.trial import FinishedTrial
 from workloads.backends.backend import Backend, ModuleCode
 from workloads.backends.registry import backends, parse_known_implementation
 from workloads.implementations import AUTO, DTYPE_POLICIES, Implementation, ImplementationError
-from workloads.protocol import MODEL_KIND, MODULE_KIND
+from workloads.protocol import MODEL_KIND, MODULE_KIND, RECURRENT_LAYERS
+
+_GATED = ("keras.layers.LSTM", "keras.layers.GRU")
+"""The layers that have an argument `use_cudnn`."""
+
+_OF_KERAS = ("LSTM", "GRU", "SimpleRNN", "RNN")
 
 
-def usage_lines(arm: Arm, trials: Iterable[FinishedTrial]) -> tuple[str, ...]:
+class _LayerOptions(NamedTuple):
+    """Arguments of the constructors of these classes of recurrent layers."""
+
+    classes: tuple[str, ...]
+    options: Mapping[str, bool]
+
+
+def usage_lines(arm: Arm, trials: Sequence[FinishedTrial]) -> tuple[str, ...]:
     """Return the lines that put an arm to use for the model or module that these trials trained.
 
     There are none for an implementation of the user's own.
@@ -24,7 +38,8 @@ def usage_lines(arm: Arm, trials: Iterable[FinishedTrial]) -> tuple[str, ...]:
     if backend.module_code and _trained_a_module(trials):
         lines = _module_lines(implementation, backend, backend.module_code)
     else:
-        lines = _keras_lines(implementation, backend)
+        options = _layer_options(implementation, arm, trials)
+        lines = _keras_lines(implementation, backend, options)
     threads = _threads_code(backend, arm.usage.threads)
     return (*lines, f"{threads} # before the first operation") if threads else (*lines,)
 
@@ -58,7 +73,9 @@ def _module_lines(
         yield backend.tf32_code
 
 
-def _keras_lines(implementation: Implementation, backend: Backend) -> Iterator[str]:
+def _keras_lines(
+    implementation: Implementation, backend: Backend, layer_options: Iterable[_LayerOptions]
+) -> Iterator[str]:
     """Yield the lines of Keras code that make a model run as this implementation does."""
     yield f'os.environ["KERAS_BACKEND"] = "{backend.keras_name}" # before Keras is imported'
     if policy := DTYPE_POLICIES.get(implementation.precision):
@@ -68,18 +85,41 @@ def _keras_lines(implementation: Implementation, backend: Backend) -> Iterator[s
     if implementation.kernel == "fused":
         yield f'model = rnnsweep.convert(model, "{implementation}") # after it is built'
         return
-    if layer := _layer_options(implementation):
-        yield f"keras.layers.LSTM(…, {_as_arguments(layer)}) # and GRU alike"
+    for (layer, *others), options in layer_options:
+        alike = f" # and {joined(others).replace('keras.layers.', '')} alike" if others else ""
+        yield f"{layer}(…, {_as_arguments(options)}){alike}"
     if compilation := _compile_options(implementation, backend):
         yield f"model.compile(…, {_as_arguments(compilation)})"
 
 
-def _layer_options(implementation: Implementation) -> dict[str, bool]:
-    """Return the arguments of recurrent layers that choose the kernel."""
+def _layer_options(
+    implementation: Implementation, arm: Arm, trials: Iterable[FinishedTrial]
+) -> list[_LayerOptions]:
+    """Return the arguments that choose the kernel of the layers in the trials of an arm."""
     if implementation.kernel == AUTO:
-        return {}
+        return []
     unrolled = {"unroll": True} if "unroll" in implementation.options else {}
-    return {"use_cudnn": implementation.kernel == "cudnn", **unrolled}
+    gated = {"use_cudnn": implementation.kernel == "cudnn", **unrolled}
+    classes = _recurrent_classes(arm, trials)
+    groups = [
+        _LayerOptions(tuple(c for c in classes if c in _GATED), gated),
+        _LayerOptions(tuple(c for c in classes if c not in _GATED), unrolled),
+    ]
+    return [group for group in groups if group.classes and group.options]
+
+
+def _recurrent_classes(arm: Arm, trials: Iterable[FinishedTrial]) -> list[str]:
+    """Return the classes of the recurrent layers that the trials of an arm had, as code names them.
+
+    These are Keras' gated layers where the trials are of a release that did not record them.
+    """
+    facts = [t.outcome.environment.get(RECURRENT_LAYERS) for t in trials if t.arm == arm]
+    texts = [fact for fact in facts if isinstance(fact, str)]
+    if not texts:
+        return [*_GATED]
+    names = {name for text in texts for name in text.split(", ") if name}
+    of_keras = [f"keras.layers.{name}" if name in _OF_KERAS else name for name in names]
+    return sorted(of_keras, reverse=True)
 
 
 def _compile_options(implementation: Implementation, backend: Backend) -> dict[str, bool]:
@@ -97,7 +137,7 @@ def _as_arguments(options: Mapping[str, bool]) -> str:
     return ", ".join(f"{name}={value}" for name, value in options.items())
 
 
-def usage_program(arm: Arm, trials: Iterable[FinishedTrial]) -> str:
+def usage_program(arm: Arm, trials: Sequence[FinishedTrial]) -> str:
     """Return what `usage_lines` says as a module of Python, which can be imported as it is.
 
     What concerns the reader's own model or module is a function that takes it, or the options of
@@ -114,7 +154,8 @@ def usage_program(arm: Arm, trials: Iterable[FinishedTrial]) -> str:
         device = backend.module_code.devices[arm.device]
         _write_module_program(program, implementation, backend, backend.module_code, device)
     else:
-        _write_keras_program(program, implementation, backend)
+        options = _layer_options(implementation, arm, trials)
+        _write_keras_program(program, implementation, backend, options)
     return program.text()
 
 
@@ -151,7 +192,10 @@ class _Program:
 
 
 def _write_keras_program(
-    program: _Program, implementation: Implementation, backend: Backend
+    program: _Program,
+    implementation: Implementation,
+    backend: Backend,
+    layer_options: Iterable[_LayerOptions],
 ) -> None:
     program.environment.insert(0, f'os.environ["KERAS_BACKEND"] = "{backend.keras_name}"')
     program.imports.add("import keras")
@@ -167,10 +211,11 @@ def _write_keras_program(
             f'    return rnnsweep.convert(model, "{implementation}")',
         ]
         return
-    if layer := _layer_options(implementation):
+    for classes, options in layer_options:
+        variable = "layer_options" if classes[0] in _GATED else "other_layer_options"
         program.statements += [
-            "# keras.layers.LSTM(…, **layer_options), and GRU alike:",
-            f"layer_options = dict({_as_arguments(layer)})",
+            f"# {joined([f'{name}(…, **{variable})' for name in classes])}:",
+            f"{variable} = dict({_as_arguments(options)})",
         ]
     if compilation := _compile_options(implementation, backend):
         program.statements += [

@@ -24,7 +24,7 @@ from workloads.eligibility import module_ineligibility_reason
 from workloads.failures import LESS_MEMORY, DataError, NotPossible, OutOfMemory
 from workloads.modules.own_module import OwnModule
 from workloads.own_code import without_colours
-from workloads.protocol import MODEL_KIND, MODULE_KIND
+from workloads.protocol import MODEL_KIND, MODULE_KIND, RECURRENT_LAYERS
 from workloads.settings import SettingsType, TrainingPlan
 from workloads.tasks.task import DataType, Task, Trained
 
@@ -246,6 +246,7 @@ def build_with_weights(
     Report its size.
     """
     from workloads.models.initial_weights import build_with_initial_weights  # noqa: PLC0415
+    from workloads.models.recurrent_parts import recurrent_classes  # noqa: PLC0415
 
     plan = task.plan(settings)
     model = build_with_initial_weights(
@@ -258,6 +259,7 @@ def build_with_weights(
         parameters = [(p.numel(), p.element_size()) for p in model.module.parameters()]
     else:
         parameters = [(math.prod(v.shape), np.dtype(v.dtype).itemsize) for v in model.weights]
+        trial.environment(**{RECURRENT_LAYERS: ", ".join(recurrent_classes(model))})
     trial.model_built(sum(n for n, _ in parameters), sum(n * size for n, size in parameters))
     return model
 

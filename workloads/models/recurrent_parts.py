@@ -60,6 +60,13 @@ def recurrent_layers_inside(model: Any) -> list[Any]:
     return list({id(layer): layer for layer in _walk(model)}.values())
 
 
+def recurrent_classes(model: Any) -> list[str]:
+    """Return the names of the classes of a model's recurrent layers, without `Bidirectional`."""
+    layers = recurrent_layers_inside(model)
+    inner = [getattr(layer, "forward_layer", layer) for layer in layers]
+    return sorted({type(layer).__name__ for layer in inner})
+
+
 def _walk(layer: Any) -> Iterator[Any]:
     if isinstance(layer, FusedStack | keras.layers.RNN | keras.layers.Bidirectional):
         yield layer

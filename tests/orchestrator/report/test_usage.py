@@ -12,7 +12,7 @@ from orchestrator.core.arms import Usage
 from orchestrator.report.usage import usage_lines, usage_program
 from tests.building.arms import PORTABLE
 from tests.building.trials import build_trial
-from workloads.protocol import MODEL_KIND, MODULE_KIND
+from workloads.protocol import MODEL_KIND, MODULE_KIND, RECURRENT_LAYERS
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,37 @@ def test_there_is_a_line_for_each_choice(implementation: str, parts: list[str]) 
     assert len(lines) == len(parts)
     for line, part in zip(lines, parts, strict=True):
         assert part in line
+
+
+@pytest.mark.parametrize(
+    ("layers", "implementation", "shown"),
+    [
+        ("GRU", "tensorflow/portable", ["keras.layers.GRU(…, use_cudnn=False)"]),
+        ("SimpleRNN", "tensorflow/portable", []),
+        ("SimpleRNN", "tensorflow/portable+unroll", ["keras.layers.SimpleRNN(…, unroll=True)"]),
+        (
+            "LSTM, MyLayer",
+            "tensorflow/portable+unroll",
+            ["keras.layers.LSTM(…, use_cudnn=False, unroll=True)", "MyLayer(…, unroll=True)"],
+        ),
+        ("", "tensorflow/portable", []),
+    ],
+)
+def test_layers_have_arguments_that_they_take(
+    layers: str, implementation: str, shown: list[str]
+) -> None:
+    arm = replace(PORTABLE, implementation=implementation)
+    trials = [
+        build_trial(0, arm, environment={RECURRENT_LAYERS: layers}),
+        build_trial(0, environment={RECURRENT_LAYERS: "LSTM"}),
+    ]
+    if implementation == PORTABLE.implementation:
+        del trials[1]
+    lines = [line for line in usage_lines(arm, trials) if "(…, " in line and "compile" not in line]
+    assert lines == shown
+    program = usage_program(arm, trials)
+    assert ("use_cudnn" in program) == any("use_cudnn" in line for line in shown)
+    assert ("unroll" in program) == any("unroll" in line for line in shown)
 
 
 @pytest.mark.parametrize(

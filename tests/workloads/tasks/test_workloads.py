@@ -9,7 +9,15 @@ import pytest
 
 from tests.workloads.shared_trainer import Trainer, failure, result, single_event
 from tests.workloads.tasks.small_settings import SMALL
-from workloads.protocol import Artifact, Dataset, Epoch, Event, KernelProof
+from workloads.protocol import (
+    RECURRENT_LAYERS,
+    Artifact,
+    Dataset,
+    EnvironmentFacts,
+    Epoch,
+    Event,
+    KernelProof,
+)
 from workloads.registry import find_workload
 
 pytestmark = pytest.mark.full
@@ -28,6 +36,9 @@ def expect_metrics_data_and_kernel(events: list[Event], workload: str) -> None:
     assert set(metrics) - optional == set(definition.metrics) - optional
     proof = single_event(events, KernelProof)
     assert proof.ran == proof.asked
+    facts = [event.facts for event in events if isinstance(event, EnvironmentFacts)]
+    assert {fact.get(RECURRENT_LAYERS) for fact in facts} - {None} <= {"GRU", "LSTM"}
+    assert any(RECURRENT_LAYERS in fact for fact in facts)
     assert metrics["sample_us"] == pytest.approx(1e6 / metrics["samples_per_s"])
     if workload == "synthetic":
         assert metrics["step_ms"] == pytest.approx(1_000 * metrics["train_s"] / 3)
