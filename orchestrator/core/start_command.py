@@ -52,6 +52,18 @@ class StartCommand:
             return self
         return replace(self, options=(*self.options, "--wait-quiet", "30m"))
 
+    @property
+    def address(self) -> tuple[str, ...]:
+        """The option of the cluster to which the sweep was submitted; nothing for any other."""
+        if self.in_python or self.words[1] != "submit" or "--address" not in self.words:
+            return ()
+        at = self.words.index("--address")
+        return self.words[at : at + 2]
+
+    def reading(self, command: str, sweep: str) -> str:
+        """Return the command that reads the sweep where it was started: `rnnsweep status NAME`."""
+        return shlex.join(["rnnsweep", command, sweep, *self.address])
+
     def to_json(self) -> str:
         """Return the start as a text that `from_json` reads."""
         return json.dumps(asdict(self))

@@ -1,6 +1,5 @@
 """Rendering of a summary as text, Markdown, JSON, CSV or an HTML page; text is short by default."""
 
-import shlex
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal, TypeAlias
@@ -14,7 +13,7 @@ from orchestrator.report.formats.csv_rows import to_csv
 from orchestrator.report.formats.html import to_html
 from orchestrator.report.formats.json_format import summary_json
 from orchestrator.report.formats.text import to_markdown, to_text
-from orchestrator.report.sections.answer import TO_TARGETS, USAGE, answer
+from orchestrator.report.sections.answer import TO_TARGETS, USAGE, answer, report_command
 from orchestrator.report.sections.document import SECTIONS, ReportSection, document
 from orchestrator.report.sections.doubts import doubts
 from orchestrator.report.sections.factors import factor_bullets
@@ -120,7 +119,7 @@ def _shorter(summary: ReportSummary, *, rest: str | None = None) -> Iterator[Doc
     for section in [s for s in others if s.key == USAGE]:
         others.remove(section)
         yield replace(report, sections=(first, *others, last))
-    command = f"rnnsweep report {shlex.quote(summary.sweep.label)} --section"
+    command = f"{report_command(summary)} --section"
     targets = "".join(f" --target {target.accuracy:g}" for target in summary.targets)
     parts = {TO_TARGETS: f"{command} accuracy{targets}"}
     whole = [

@@ -32,12 +32,11 @@ def answer(
 
     `rest` is the place of the full report.
     """
-    label = shlex.quote(summary.sweep.label)
     heads = headlines(summary)
     bullets = [*answer_bullets(summary, heads[:_MOST_HEADLINES], is_short=True)]
     if len(heads) > _MOST_HEADLINES:
         hidden = len(heads) - _MOST_HEADLINES
-        command = f"rnnsweep report {label} --section fastest"
+        command = f"{report_command(summary)} --section fastest"
         bullets.append(Bullet(Kind.MORE, f"{hidden} more on other hardware: {command}"))
     mathematics = mathematics_sentence(summary)
     paragraphs = (progress_sentence(summary), *([mathematics] if mathematics else []))
@@ -52,7 +51,7 @@ def answer(
     if doubtful:
         sections.append(doubtful)
     sections += usage_sections(summary, heads[0])
-    sections.append(Section("More", paragraphs=(rest or _rest(label),)))
+    sections.append(Section("More", paragraphs=(rest or _rest(summary),)))
     return Document(title(summary), tuple(sections))
 
 
@@ -73,9 +72,8 @@ def title(summary: ReportSummary) -> str:
 
 
 def _arms(summary: ReportSummary, most: int | None) -> Section:
-    label = shlex.quote(summary.sweep.label)
     hidden = len(summary.arms) - (most or len(summary.arms))
-    notes = (f"{counted(hidden, 'more arm')}: rnnsweep report {label} --section fastest",)
+    notes = (f"{counted(hidden, 'more arm')}: {report_command(summary)} --section fastest",)
     base = baseline_name(summary, arm_names(summary))
     compared = f", compared with {base} (other columns" if summary.comparisons else " (columns"
     return Section(
@@ -85,10 +83,17 @@ def _arms(summary: ReportSummary, most: int | None) -> Section:
     )
 
 
-def _rest(label: str) -> str:
+def report_command(summary: ReportSummary) -> str:
+    """Return the command that reports on the sweep."""
+    return summary.sweep.start.reading("report", summary.sweep.label)
+
+
+def _rest(summary: ReportSummary) -> str:
     """Write where the rest of a report is."""
     first, *others = PARTS
+    trials = f"; the trials: rnnsweep query {shlex.quote(summary.sweep.label)}"
     return (
-        f"Everything: rnnsweep report {label} --full; one part: --section {first} "
-        f"({', '.join(others)}); a page: -o report.html; the trials: rnnsweep query {label}"
+        f"Everything: {report_command(summary)} --full; one part: --section {first} "
+        f"({', '.join(others)}); a page: -o report.html"
+        f"{'' if summary.sweep.start.address else trials}"
     )

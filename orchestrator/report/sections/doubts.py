@@ -1,7 +1,6 @@
 """What is missing or doubtful, each with the one command that cures it."""
 
 import math
-import shlex
 from collections.abc import Iterator
 
 from orchestrator.analysis.arms.arm_summary import ExcludedTrials
@@ -117,7 +116,7 @@ def _missing_trials(summary: ReportSummary) -> Iterator[Bullet]:
     if state != "complete":
         text += f": the sweep is {state}"
     if state == "running":
-        cure = f"Its progress: rnnsweep status {shlex.quote(summary.sweep.label)}"
+        cure = f"Its progress: {summary.sweep.start.reading('status', summary.sweep.label)}"
     else:
         cure = f"Resume: {summary.sweep.start}"
     yield Bullet(Kind.MISSING, f"{text}. {cure}")
@@ -125,7 +124,7 @@ def _missing_trials(summary: ReportSummary) -> Iterator[Bullet]:
 
 def _failures(summary: ReportSummary) -> Iterator[Bullet]:
     """Write the most important causes for which trials have no result, each with its arms."""
-    details = f"rnnsweep report {shlex.quote(summary.sweep.label)} --section trust"
+    details = f"{summary.sweep.start.reading('report', summary.sweep.label)} --section trust"
     by_cause = grouped(
         ((row.status, row.reason, row.message), row)
         for row in summary.left_out

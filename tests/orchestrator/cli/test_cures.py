@@ -122,6 +122,8 @@ def test_a_report_prints_commands_that_its_spec_accepts(search: str, problem: st
                     waits |= {"run"} if context.params.get("wait_quiet_s") else set()
                 else:
                     reading.add(words[0])
+                    place = "http://head:8265" if "submit" in start.words else None
+                    assert context.params.get("address") == place
             for call in calls_of_python(text):
                 path, *others = call.args
                 overrides = [f"{key}={json.dumps(value)}" for key, value in dict(*others).items()]
