@@ -416,21 +416,17 @@ class SweepIdentity:
         Of a notebook or a script these are its functions, classes and values: `changed: FACTOR`.
         Release 0.1.0 recorded no parts of such code; then they are not compared.
         """
-        before, after = _comparable_files(self.code, later.code)
+        before, after = self.code, later.code
         names = [n for n in sorted({*before, *after}) if before.get(n) != after.get(n)]
+        have_parts = all(any(map(_is_part, code)) for code in (before, after))
+        if have_parts and any(map(_is_part, names)):
+            names = [n for n in names if n != WHOLE_CODE]
+        else:  # two parts may have one file
+            names = [n for n in names if not _is_part(n)]
         kinds = (
             "added" if n not in before else "changed" if n in after else "removed" for n in names
         )
         return [f"{kind}: {_shown_file(name)}" for kind, name in zip(kinds, names, strict=True)]
-
-
-def _comparable_files(*codes: Mapping[str, str]) -> list[Mapping[str, str]]:
-    """Return the codes without the whole of a session if all have its parts, else without parts."""
-    have_parts = all(any(map(_is_part, code)) for code in codes)
-    return [
-        {n: d for n, d in code.items() if not (n == WHOLE_CODE if have_parts else _is_part(n))}
-        for code in codes
-    ]
 
 
 def _is_part(file: str) -> bool:

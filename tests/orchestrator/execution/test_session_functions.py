@@ -101,6 +101,8 @@ def test_changes_are_named_and_earlier_sweeps_without_parts_are_compared_as_a_wh
     )
     assert of_release.code_changes(before) == []
     assert len(of_release.code_changes(changed)) == 1
+    other_whole = {**before.code, "python_session/code.py": "0"}  # two parts had one file name
+    assert len(before.code_changes(dataclasses.replace(before, code=other_whole))) == 1
 
 
 def test_the_order_of_sets_does_not_change_the_identity() -> None:
