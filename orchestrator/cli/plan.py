@@ -31,7 +31,8 @@ PLAN = Format("a plan", 4, id="rnnsweep-plan")
 
 @command(
     examples=["rnnsweep plan quickstart.yaml --set search.configs=12"],
-    notes="A spec that `rnnsweep run` would refuse is refused with the same message.",
+    notes="A spec that `rnnsweep run` would refuse is refused with the same message. It "
+    "writes nothing, and does not look whether it could.",
 )
 @options.spec_argument
 @options.spec_set_option

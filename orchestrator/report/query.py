@@ -345,7 +345,8 @@ def _unknown_column(name: str, columns: Sequence[str]) -> str:
 def _readable(error: duckdb.Error) -> str:
     """Return the problem, and the line and the position that DuckDB reports."""
     head, _, context = str(error).partition("\n\nLINE ")
-    problem = visible(re.sub(r"^\w+ Error: ", "", head))
+    problem, *_ = re.sub(r"^\w+ Error: ", "", head).split("\n\tCandidate ")  # functions: a page
+    problem = visible(problem)
     line, _, carets = context.partition("\n")
     number, _, code = line.partition(": ")
     shown = "".join(char if char.isprintable() else " " for char in code)

@@ -167,6 +167,7 @@ def run_checked_sweep(
     with ExitStack() as cleanup:
         start = _begin(spec, options, stop, cleanup)
         if start.work.missing or start.awaited:
+            stop.check()
             if not start.hardware.on_cluster:  # whose nodes have their own copies
                 refuse_missing_data(spec)
             start.tell_other_work()

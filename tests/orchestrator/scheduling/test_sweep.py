@@ -1,6 +1,7 @@
 """A start of a sweep through its phases, with doubles of Ray and of the store."""
 
 import contextlib
+import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -251,6 +252,17 @@ def test_the_store_of_a_stopped_sweep_is_waited_for_less_than_of_a_complete_one(
     assert store.limits() == [10, 30, 10]
     run(build_spec(BASE), store, trials=finish(4))
     assert store.limits() == [300, None, 60]
+
+
+def test_a_sweep_that_is_stopped_while_its_store_is_opened_announces_no_trials(run: Run) -> None:
+    def interrupt(text: str) -> None:
+        if text == "Opening MLflow":
+            signal.raise_signal(signal.SIGINT)
+
+    confirm = mock.Mock()
+    with pytest.raises(Stopped):
+        run(build_spec(BASE), Store(), phase=interrupt, confirm=confirm)
+    assert not confirm.called
 
 
 def test_a_resumed_sweep_runs_what_is_missing_and_records_what_the_store_lacks(run: Run) -> None:
