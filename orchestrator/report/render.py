@@ -14,15 +14,16 @@ from orchestrator.report.formats.html import to_html
 from orchestrator.report.formats.json_format import summary_json
 from orchestrator.report.formats.text import to_markdown, to_text
 from orchestrator.report.sections.answer import TO_TARGETS, USAGE, answer, report_command
+from orchestrator.report.sections.best import best_sentences
 from orchestrator.report.sections.document import SECTIONS, ReportSection, document
-from orchestrator.report.sections.doubts import doubts
 from orchestrator.report.sections.factors import factor_bullets
+from orchestrator.report.sections.headlines import headlines
 
 __all__ = ["BaselineError", "ReportFormat", "ReportSummary", "render", "summarise"]
 
 ReportFormat: TypeAlias = Literal["text", "markdown", "json", "csv", "html"]
 
-MOST_LINES = 40
+MOST_LINES = 44
 """The length of the short report, which fits on a screen; targets that are asked for add to it.
 
 Lines of fewer columns than `_USUAL_WIDTH` say less, and are more."""
@@ -40,8 +41,10 @@ _LINES_OF_HIDDEN = 2
 _MOST_DOUBTS = 3
 """The doubts that a short report names before it leaves out answers; then ever fewer."""
 
-_LESS_IMPORTANT = (Kind.EFFECT, Kind.CROSSES, Kind.BEST)
-"""The sentences that a short report leaves out first, because the question is which arm wins."""
+_LESS_IMPORTANT = (Kind.EFFECT, Kind.CROSSES)
+"""What a short report leaves out first, with all but the first sentence on the best config.
+
+The question is which arm wins."""
 
 
 def render(  # noqa: PLR0913
@@ -112,33 +115,47 @@ def _shorter(summary: ReportSummary, *, rest: str | None = None) -> Iterator[Doc
         report = answer(summary, most, rest=rest)
         yield report
     first, *others, last = report.sections
-    for bullet in reversed(first.bullets):
-        if bullet.kind in _LESS_IMPORTANT:
-            first = replace(first, bullets=tuple(b for b in first.bullets if b is not bullet))
-            yield replace(report, sections=(first, *others, last))
-    for section in [s for s in others if s.key == USAGE]:
-        others.remove(section)
-        yield replace(report, sections=(first, *others, last))
     command = f"{report_command(summary)} --section"
+    place = f"{command} fastest" if rest is None else None
+    bullets, on_best = list(first.bullets), best_sentences(summary)
+    for bullet in reversed(first.bullets):
+        if bullet.kind in _LESS_IMPORTANT or bullet.text in on_best[1:]:
+            bullets.remove(bullet)
+            first = _of_some_bullets(first, bullets, report, place)
+            yield replace(report, sections=(first, *others, last))
     targets = "".join(f" --target {target.accuracy:g}" for target in summary.targets)
     parts = {TO_TARGETS: f"{command} accuracy{targets}"}
-    whole = [
+    others = [
         _of_first_columns(s, f"More columns: {parts.get(s.key, f'{command} fastest')}")
         for s in others
     ]
-    for most in (len(doubts(summary)), *range(_MOST_DOUBTS, 0, -1)):
+    yield replace(report, sections=(first, *others, last))
+    for section in [s for s in others if s.key == USAGE]:
+        others.remove(section)
+        yield replace(report, sections=(first, *others, last))
+    whole = others
+    for most in range(_MOST_DOUBTS, 0, -1):
         others = [_of_first_bullets(section, most, f"{command} trust") for section in whole]
         yield replace(report, sections=(first, *others, last))
     first = replace(first, paragraphs=first.paragraphs[:1])
     yield replace(report, sections=(first, *others, last))
-    brief = dict(zip(factor_bullets(summary), factor_bullets(summary, is_brief=True), strict=True))
-    first = replace(first, bullets=tuple(brief.get(bullet, bullet) for bullet in first.bullets))
+    brief = {
+        **{head.bullet: Bullet(head.kind, head.sentences[0]) for head in headlines(summary)},
+        **dict(zip(factor_bullets(summary), factor_bullets(summary, is_brief=True), strict=True)),
+    }
+    bullets = [brief.get(bullet, bullet) for bullet in bullets]
+    first = _of_some_bullets(first, bullets, report, place)
     yield replace(report, sections=(first, *others, last))
-    factors = set(brief.values())
-    while dispensable := [b for b in first.bullets[1:] if b not in factors]:
-        least = [bullet for bullet in dispensable if bullet.kind == Kind.PAYS] or dispensable
-        first = replace(first, bullets=tuple(b for b in first.bullets if b is not least[-1]))
+    answers = {bullets[0], *factor_bullets(summary, is_brief=True)}
+    best = [bullet for bullet in bullets if bullet.text in on_best]
+    pays = [bullet for bullet in bullets if bullet.kind == Kind.PAYS]
+    others_of_first = [b for b in bullets if b not in {*answers, *best, *pays}]
+    for bullet in (*reversed(pays), *reversed(others_of_first), *best):
+        bullets.remove(bullet)
+        first = _of_some_bullets(first, bullets, report, place)
         yield replace(report, sections=(first, *others, last))
+    others = [_of_first_bullets(section, 0, f"{command} trust") for section in whole]
+    yield replace(report, sections=(first, *others, last))
     others.sort(key=lambda section: section.key != TO_TARGETS)  # asked for: the last to go
     while others:
         others.pop()
@@ -148,17 +165,29 @@ def _shorter(summary: ReportSummary, *, rest: str | None = None) -> Iterator[Doc
         yield replace(report, sections=(first, *others, last))
 
 
+def _of_some_bullets(
+    section: Section, bullets: Sequence[Bullet], report: Document, place: str | None
+) -> Section:
+    """Return the first section of a report with these bullets, and the place of the others."""
+    hidden = len(report.sections[0].bullets) - len(bullets)
+    more = (Bullet(Kind.MORE, f"{hidden} more: {place}"),) if hidden and place else ()
+    return replace(section, bullets=(*bullets, *more))
+
+
 def _of_first_columns(section: Section, rest: str) -> Section:
     """Return a section whose tables have the columns that fit side by side."""
     return replace(section, tables=tuple(replace(table, rest=rest) for table in section.tables))
 
 
 def _of_first_bullets(section: Section, most: int, place: str) -> Section:
-    """Return a section with so many bullets, and a last one with the place of the others."""
-    hidden = len(section.bullets) - most
-    if hidden < 2:
+    """Return a section with so many bullets, and a last one with the place of the others.
+
+    To hide a single bullet that has a line would save nothing.
+    """
+    hidden = section.bullets[most:]
+    if not hidden or (len(hidden) == 1 and len(hidden[0].text) < _USUAL_WIDTH):
         return section
-    more = Bullet(Kind.MORE, f"{hidden} more: {place}")
+    more = Bullet(Kind.MORE, f"{len(hidden)} more: {place}")
     return replace(section, bullets=(*section.bullets[:most], more))
 
 

@@ -21,7 +21,7 @@ from orchestrator.analysis.statistics.formatting import (
     ratio_value,
     share,
 )
-from orchestrator.core.disturbance import disturbance_text
+from orchestrator.core.disturbance import busy_text
 from orchestrator.core.text import counted, noun_for
 from orchestrator.report.wording import (
     ArmNames,
@@ -97,7 +97,7 @@ def busy_clause(disturbance: Mapping[str, float], bias: float) -> str:
     `but the machine was busy (other processes took 68 % of the CPUs), which alone can cause 2.7 ×:
     inconclusive`. The bias is infinite if it was not measured.
     """
-    what = disturbance_text(disturbance)
+    what = busy_text(disturbance)
     busy = f"but the machine was busy ({what})" if what else "but the machine was busy"
     if bias == math.inf:
         return f"{busy}, and what that can cause was not measured: {INCONCLUSIVE}"
@@ -155,7 +155,7 @@ def verdict_sentence(comparison: Comparison, name: ArmNames) -> str:
     if comparison.verdict != "inconclusive":
         return f"{figures}{_over(comparison)}{learned}"
     if comparison.corrected is None:
-        disturbance = disturbance_text(comparison.disturbance)
+        disturbance = busy_text(comparison.disturbance)
         disturbed = f"; disturbed: {disturbance}" if disturbance else ""
         return f"{INCONCLUSIVE}: {figures} ({comparison.reason}{disturbed}){learned}"
     if comparison.bias:
@@ -177,7 +177,7 @@ def _over(comparison: Comparison) -> str:
     if disturbed and comparison.quiet_only:
         text += f" (undisturbed trials only: {counted(disturbed, 'config')} had others)"
     elif disturbed and not comparison.bias:
-        text += f" ({disturbed} of them disturbed: {disturbance_text(comparison.disturbance)})"
+        text += f" ({disturbed} of them disturbed: {busy_text(comparison.disturbance)})"
     if comparison.other_work_unknown and not comparison.bias:
         text += f" ({OTHER_WORK_UNKNOWN})"
     return text

@@ -9,7 +9,7 @@ from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS
 from orchestrator.analysis.statistics.formatting import share
 from orchestrator.analysis.statistics.verdicts import half_width_over
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.core.disturbance import disturbance_text
+from orchestrator.core.disturbance import busy_text
 from orchestrator.core.start_command import StartCommand
 from orchestrator.core.text import counted, is_or_are, joined
 from orchestrator.report.document import Bullet, Kind, Section
@@ -175,7 +175,7 @@ def _provisional(summary: ReportSummary) -> str:
     validity = summary.validity
     rounds = counted(validity.rounds, config_or_repeat(summary))
     text = f"The machine was busy during {validity.disturbed_rounds} of {rounds}"
-    what = disturbance_text(typical_disturbance(c.disturbance for c in busy))
+    what = busy_text(typical_disturbance(c.disturbance for c in busy))
     if what:
         text += f" ({what})"
     judged = [c for c in busy if c.corrected]
@@ -219,7 +219,7 @@ def _busy_anyway(summary: ReportSummary) -> Iterator[Bullet]:
         yield Bullet(
             Kind.PROVISIONAL,
             f"The machine was busy during {validity.disturbed_rounds} of {rounds} "
-            f"({disturbance_text(few[0].disturbance)}), so times are provisional at best. "
+            f"({busy_text(few[0].disturbance)}), so times are provisional at best. "
             "Accuracies are not affected.",
         )
 

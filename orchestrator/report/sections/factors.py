@@ -1,5 +1,7 @@
 """The section on factors: which value of each wins, by how much, and what that depends on."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -168,38 +170,49 @@ def factor_bullets(summary: ReportSummary, *, is_brief: bool = False) -> Iterato
     A brief answer has its first sentence alone, without what the effect depends on. Implementations
     on several classes of hardware alone have none: the headlines have these.
     """
+    for texts in _texts_by_factor(summary):
+        yield _bullet(texts, is_brief=is_brief)
+
+
+def bullets_on_results(summary: ReportSummary) -> tuple[Bullet, ...]:
+    """Return the answers for factors that begin with a better result: its time is not decided."""
+    return tuple(
+        _bullet(texts, is_brief=False)
+        for texts in _texts_by_factor(summary)
+        if texts[0].contrast.standing == "worse" and not texts[0].answer.is_ratio
+    )
+
+
+def _texts_by_factor(summary: ReportSummary) -> Iterator[list[_FactorText]]:
+    """Return the sentences on each factor: what is decided comes first."""
     name = arm_names(summary)
     by_factor = grouped_by_factor(summary.factors)
     for factor, answers in by_factor.items():
         if factor == "implementation" and by_factor.keys() == {"implementation", "hardware"}:
             continue
-        yield _bullet(summary, answers, name, is_brief=is_brief)
+        texts = [_FactorText(summary, answer, name) for answer in answers]
+        times = [text for text in texts if text.answer.is_ratio][:1]
+        results = [text for text in texts if not text.answer.is_ratio]
+        decided = [text for text in results if text.contrast.standing == "worse"]
+        rest = [text for text in results if text not in decided]
+        is_faster = bool(times) and times[0].contrast.standing == "worse"
+        yield [*times, *decided, *rest] if is_faster else [*decided, *times, *rest]
 
 
-def _bullet(
-    summary: ReportSummary, answers: Sequence[FactorAnswer], name: ArmNames, *, is_brief: bool
-) -> Bullet:
-    texts = [_FactorText(summary, answer, name) for answer in answers]
-    timed = next((text for text in texts if text.answer.is_ratio), None)
-    results = [text for text in texts if not text.answer.is_ratio]
-    # What is decided comes first: a better result before times that are the same or open.
-    decided = [text for text in results if text.contrast.standing == "worse"]
-    rest = [text for text in results if text not in decided]
-    is_faster = timed is not None and timed.contrast.standing == "worse"
-    times = [timed] if timed else []
-    ordered = [*times, *decided, *rest] if is_faster else [*decided, *times, *rest]
-    first = ordered[0]
-    before = timed if is_faster else None
+def _bullet(texts: Sequence[_FactorText], *, is_brief: bool) -> Bullet:
+    first = texts[0]
     if is_brief:
         sentences = [first.brief_sentence()]
     else:
-        sentences = [text.sentence(before, is_main=text is first) for text in ordered]
+        is_faster = first.answer.is_ratio and first.contrast.standing == "worse"
+        before = first if is_faster else None
+        sentences = [text.sentence(before, is_main=text is first) for text in texts]
     if first.contrast.standing == "worse":
         is_provisional = first.answer.is_ratio and first.answer.provisional
         kind = Kind.PROVISIONAL if is_provisional else Kind.FASTEST
     else:
         kind = Kind.SAME if first.contrast.standing == "same" else Kind.INCONCLUSIVE
-    factor = answers[0].factor
+    factor = first.answer.factor
     return Bullet(kind, f"{factor[:1].upper()}{factor[1:]}: {' '.join(sentences)}")
 
 
@@ -242,7 +255,7 @@ class _FactorText:
         """The value that it is compared with."""
         return value_text(self.answer.factor, self.contrast.value, self.name)
 
-    def sentence(self, faster: "_FactorText | None", *, is_main: bool) -> str:
+    def sentence(self, faster: _FactorText | None, *, is_main: bool) -> str:
         """Write the sentence; `faster` is that by time, if it was written before."""
         text = f"{self._time()}{self._few()}" if self.answer.is_ratio else self._result(faster)
         return f"{text}{self._dependences(is_main=is_main)}."
@@ -285,7 +298,7 @@ class _FactorText:
     def _few(self) -> str:
         return "" if self.contrast.is_judged else f", over {counted(self.answer.blocks, 'config')}"
 
-    def _result(self, faster: "_FactorText | None") -> str:
+    def _result(self, faster: _FactorText | None) -> str:
         contrast, noun = self.contrast, result_name(self.answer.metric)
         if contrast.effect is None:
             return f"The {noun} was measured in one config"

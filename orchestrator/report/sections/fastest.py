@@ -19,7 +19,7 @@ from orchestrator.report.document import PARTS, Bullet, Column, Kind, Section, T
 from orchestrator.report.sections.best import best_sentences
 from orchestrator.report.sections.crossovers import crossover_sentence
 from orchestrator.report.sections.effects import effect_bullets
-from orchestrator.report.sections.factors import factor_bullets
+from orchestrator.report.sections.factors import bullets_on_results, factor_bullets
 from orchestrator.report.sections.headlines import Headline, headlines
 from orchestrator.report.sections.progress import progress_sentence
 from orchestrator.report.sections.speed import over
@@ -65,13 +65,17 @@ def answer_bullets(
     summary: ReportSummary, heads: Sequence[Headline], *, is_short: bool = False
 ) -> Iterator[Bullet]:
     """Write the headlines, the answer for each factor, the best config, and what sizes do."""
-    name = arm_names(summary)
-    yield from (headline.bullet for headline in heads)
     if summary.is_without_success:
+        yield from (headline.bullet for headline in heads)
         return
+    name = arm_names(summary)
+    is_open = heads[0].kind in (Kind.SAME, Kind.INCONCLUSIVE)
+    on_results = bullets_on_results(summary) if is_open else ()
+    yield from on_results  # what is decided comes first
+    yield from (headline.bullet for headline in heads)
     trainings = [*whole_training_bullets(summary)]
     yield from trainings[: 1 if is_short else None]
-    yield from factor_bullets(summary)
+    yield from (bullet for bullet in factor_bullets(summary) if bullet not in on_results)
     configs = best_sentences(summary)
     yield from (Bullet(Kind.BEST, text) for text in configs[: _MOST_BEST if is_short else None])
     crossings = [c for c in summary.crossovers if c.verdict == "crosses"]
@@ -123,7 +127,9 @@ def arms_table(summary: ReportSummary, most: int | None = None) -> Table:
         if not row.measures:
             return "no result"
         comparison = comparisons.get(row.arm)
-        return verdict_label(comparison) if comparison else row.verdict or None
+        if comparison is None:
+            return row.verdict or None
+        return verdict_label(comparison) if summary.time_metric else None
 
     def gained(metric: str, row: ArmSummary) -> str | None:
         comparison = comparisons.get(row.arm)

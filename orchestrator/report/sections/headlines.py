@@ -21,7 +21,7 @@ from orchestrator.analysis.statistics.formatting import (
 )
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
-from orchestrator.core.disturbance import disturbance_text
+from orchestrator.core.disturbance import busy_text
 from orchestrator.core.text import counted, is_or_are, joined
 from orchestrator.report.document import Bullet, Kind
 from orchestrator.report.verdicts import INCONCLUSIVE, busy_clause
@@ -72,6 +72,8 @@ def headlines(summary: ReportSummary) -> tuple[Headline, ...]:
         return (Headline("", Kind.FAILED, (text,), None),)
     timed = [r for r in summary.rankings if r.metric == summary.time_metric]
     results = tuple(_best_results(summary))
+    if summary.time_metric is None and summary.result_rankings:
+        return results or (_best_mean(summary, summary.result_rankings[0]),)
     heads = _headlines_by_time(summary, timed)
     is_about_results = all(find_metric(name).is_result for name in summary.sweep.objectives)
     if is_about_results or heads[0].kind in (Kind.SAME, Kind.INCONCLUSIVE):
@@ -136,6 +138,27 @@ def _best_results(summary: ReportSummary) -> Iterator[Headline]:
             f"{name(other.arm)} (95 % CI {difference_interval(gap)})."
         )
         yield Headline("", Kind.BEST, (text,), ranking.leader)
+
+
+def _best_mean(summary: ReportSummary, ranking: ResultRanking) -> Headline:
+    """Make the headline of a result where no arm is shown to be best, and no time was measured."""
+    name, noun = arm_names(summary), result_name(ranking.metric)
+    arms = [ranking.leader, *ranking.as_good]
+    if all(behind.standing == "same" for behind in ranking.behind):
+        named = joined([name(arm) for arm in arms[:_MOST_NAMED]])
+        more = f" and {len(arms) - _MOST_NAMED} more" if len(arms) > _MOST_NAMED else ""
+        text = f"{named}{more} have the same {noun} within {number(ranking.margin)}."
+        return Headline("", Kind.SAME, (text,), ranking.leader)
+    over = f"over {counted(ranking.blocks, 'config')}"
+    sentences = [
+        f"{name(ranking.leader)} has the best mean {noun}, {number(ranking.value)} {over}."
+    ]
+    gap = ranking.behind[0].difference
+    if ranking.as_good and gap is not None:
+        difference = f"{difference_value(gap)} (95 % CI {difference_interval(gap)})"
+        other = name(ranking.behind[0].arm)
+        sentences.append(f"Whether it is better than that of {other} is not clear: {difference}.")
+    return Headline("", Kind.INCONCLUSIVE, tuple(sentences), ranking.leader)
 
 
 def _factors_have(summary: ReportSummary, metric: str) -> bool:
@@ -318,7 +341,7 @@ class _HeadlineText:
         shown = f": {figure}" if figure else ""
         busy = ""
         if self.ranking.is_busy:
-            what = disturbance_text(self.ranking.disturbance)
+            what = busy_text(self.ranking.disturbance)
             busy = f"; but the machine was busy ({what}), which alone can cause a difference"
         return [f"{self.leader} leads so far, over {blocks}{shown}{busy}."]
 

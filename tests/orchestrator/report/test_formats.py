@@ -104,6 +104,8 @@ def test_a_short_report_answers_each_factor_on_a_busy_machine_too(width: int, mi
     text = render(summarise(record), "text", width=width)
     assert text.count("\n") <= MOST_LINES * 100 / width
     assert "• Variant: " in text and "• Threads: 2 threads " in text and "1.87 ×" in text
+    assert text.index("• Variant: gru ") < text.index("1.87 ×"), "its accuracy is decided"
+    assert "• Best val_accuracy: " in text and "\nMissing or doubtful\n" in text
 
 
 def test_text_depends_on_no_variable_and_has_terminal_codes_on_request(

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from orchestrator.analysis.statistics.formatting import ABSENT
 from orchestrator.analysis.statistics.verdicts import (
     BlocksNeeded,
     blocks_for,
@@ -323,6 +324,25 @@ def test_a_result_that_is_the_only_objective_has_the_first_headline() -> None:
     (head, result, *_) = headlines(summarise(replace(timed, trials=tuple(faster))))
     assert (head.leader, head.kind) == (PORTABLE, Kind.FASTEST)
     assert (result.leader, result.kind) == (XLA, Kind.BEST)
+
+
+@pytest.mark.parametrize(
+    ("gain", "kind"), [(0.4, Kind.BEST), (0.0, Kind.SAME), (0.02, Kind.INCONCLUSIVE)]
+)
+def test_a_sweep_without_times_is_answered_by_its_result_alone(gain: float, kind: Kind) -> None:
+    arms = tuple(Arm("python/own", CPU, Variant(name)) for name in ("plain", "wide"))
+    noise = 0.0 if gain == 0.0 else 0.03
+    trials = [
+        build_trial(block, arm, metrics={"f1": 0.5 + gain * place + noise * place * (-1) ** block})
+        for block in range(8)
+        for place, arm in enumerate(arms)
+    ]
+    record = build_record(trials, arms, objectives={"f1": "maximize"}, workload="f1_of:workload")
+    summary = summarise(record)
+    (head,) = headlines(summary)
+    assert head.kind == kind and "f1" in head.bullet.text and "step_ms" not in head.bullet.text
+    table = arms_table(summary)
+    assert {row[table.headers.index("verdict")] for row in table.rows} == {"baseline", ABSENT}
 
 
 @pytest.mark.parametrize(
