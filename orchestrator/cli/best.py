@@ -78,7 +78,8 @@ def best(  # noqa: PLR0913  (its options)
 
     if code and form:
         raise click.UsageError("--code is a format of its own: leave --format out")
-    form = form or options.usual_form(path, _FORMATS)
+    if not (code or form):
+        form = options.usual_form(path, _FORMATS)
     choice = api.best(
         sweep, metric, at_least=at_least, at_most=at_most, arm=arm, generation=generation
     )

@@ -1,6 +1,7 @@
 """One arm by itself: its outcomes, measures and evidence, and its figures over time."""
 
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from orchestrator.analysis.statistics.estimates import Estimate, Spread, spread
 from orchestrator.core.arms import Arm, HardwareRef
 from orchestrator.core.names import known_implementation
 from orchestrator.core.records import SweepRecord
+from orchestrator.core.text import counted
 from orchestrator.core.trial import FinishedTrial, OutcomeStatus, count_expected
 from workloads.backends.registry import is_compiled
 from workloads.metrics import METRICS, ComparableOver
@@ -48,9 +50,18 @@ class KernelCount:
     trials: int
 
 
+_NUMBER = re.compile(r"\d+(\.\d+)?")
+
+_MOST_MESSAGES = 3
+"""The most unlike messages of one reason that have rows of their own."""
+
+
 @dataclass(frozen=True, slots=True)
 class ExcludedTrials:
-    """The trials of an arm that did not complete for one reason, with the first one's message."""
+    """The trials of an arm that did not complete for one reason, with the first one's message.
+
+    Of failures with unlike messages each frequent one is a reason of its own; the rest are one.
+    """
 
     arm: Arm
     status: OutcomeStatus
@@ -183,16 +194,41 @@ def _kernels(trials: Sequence[FinishedTrial]) -> tuple[KernelCount, ...]:
 
 
 def excluded_trials(arm: Arm, ended: Sequence[FinishedTrial]) -> list[ExcludedTrials]:
-    """Return one row for each reason for which trials of the arm did not complete."""
-    groups: dict[tuple[OutcomeStatus, str], list[FinishedTrial]] = {}
+    """Return a row for each reason for which trials of the arm did not complete.
+
+    Failures count as alike by reason and message; of more than three messages with one reason the
+    two most frequent ones have rows of their own.
+    """
+    by_reason: dict[tuple[OutcomeStatus, str], list[FinishedTrial]] = {}
     for trial in ended:
         if trial.status != "complete":
             reason = trial.failure.reason if trial.failure else trial.status
-            groups.setdefault((trial.status, reason), []).append(trial)
-    return [
-        ExcludedTrials(arm, status, reason, len(members), _message(members[0]), members[0].run_id)
-        for (status, reason), members in groups.items()
-    ]
+            by_reason.setdefault((trial.status, reason), []).append(trial)
+    rows = []
+    for (status, cause), trials in by_reason.items():
+        groups = [trials] if status != "failed" else _by_message(trials)
+        for group in groups:
+            messages = {_NUMBER.sub("", _message(trial)) for trial in group}
+            message = _message(group[0])
+            if status == "failed" and len(messages) > 1:
+                message += f" (and {counted(len(messages) - 1, 'other message')})"
+            rows.append(ExcludedTrials(arm, status, cause, len(group), message, group[0].run_id))
+    return rows
+
+
+def _by_message(trials: Sequence[FinishedTrial]) -> list[list[FinishedTrial]]:
+    """Group failed trials by message, the most frequent first; from the third on as one group.
+
+    Messages that differ in numbers alone, such as seconds, are alike.
+    """
+    by_message: dict[str, list[FinishedTrial]] = {}
+    for trial in trials:
+        by_message.setdefault(_NUMBER.sub("", _message(trial)), []).append(trial)
+    groups = sorted(by_message.values(), key=len, reverse=True)
+    if len(groups) <= _MOST_MESSAGES:
+        return groups
+    frequent, rest = groups[: _MOST_MESSAGES - 1], groups[_MOST_MESSAGES - 1 :]
+    return [*frequent, [trial for group in rest for trial in group]]
 
 
 def _message(trial: FinishedTrial) -> str:

@@ -74,6 +74,17 @@ class ArmChange:
         return self.comparison.results
 
     @property
+    def configs(self) -> int:
+        """The number of configs over which it is compared."""
+        return max([len(self.comparison.pairs), *(r.difference.n for r in self.results)])
+
+    @property
+    def is_of_results_alone(self) -> bool:
+        """Whether no time was measured, and what training achieved has a verdict."""
+        judged = any(result.verdict != "inconclusive" for result in self.results)
+        return judged and not self.comparison.pairs
+
+    @property
     def is_on_other_hardware(self) -> bool:
         """The hardware differs: a change is not one of the code."""
         return self.before.hardware != self.after.hardware
@@ -91,6 +102,8 @@ class ArmChange:
         """Why a change of speed or accuracy is inconclusive; None if it is not."""
         if self.is_on_other_hardware:
             return f"before on {self.before.hardware}"
+        if self.is_of_results_alone:
+            return self.diverged_alone
         return self.comparison.reason or self.diverged_alone
 
 
@@ -156,10 +169,12 @@ class Changes:
 
     @property
     def all_inconclusive(self) -> bool:
-        """No arm has a verdict on its speed that concerns the code."""
+        """No arm has a verdict, on its speed or on results alone, that concerns the code."""
         judged = [arm for arm in self.arms if self.counts(arm.comparison)]
         return all(
-            arm.comparison.verdict == "inconclusive" or arm.is_on_other_hardware for arm in judged
+            arm.is_on_other_hardware
+            or (arm.comparison.verdict == "inconclusive" and not arm.is_of_results_alone)
+            for arm in judged
         )
 
     @property

@@ -41,7 +41,7 @@ def changes_document(changes: Changes) -> Document:
 def _figures(changes: Changes, name: ArmNames) -> Section:
     columns: list[Column[ArmChange]] = [
         Column("arm", lambda arm: name(arm.after)),
-        Column("configs", lambda arm: len(arm.comparison.pairs)),
+        Column("configs", lambda arm: arm.configs),
         Column(
             "speed-up", lambda a: deciding_interval(a.comparison), show=speed_ratio, numeric=True
         ),

@@ -23,7 +23,7 @@ def change_bullets(changes: Changes, name: ArmNames) -> Iterator[Bullet]:
     """Write the changes of all arms: first of speed, then of accuracy, then of memory."""
     if not changes.arms:
         yield Bullet(Kind.INCONCLUSIVE, "no arm is on both sides: nothing can be compared")
-    elif not any(arm.comparison.pairs for arm in changes.arms):
+    elif not any(arm.configs for arm in changes.arms):
         text = (
             "the two sides share no config that is complete on both: arms are compared config by"
             " config, so nothing can be compared. Give both sweeps the same seed and space, or"
@@ -32,6 +32,8 @@ def change_bullets(changes: Changes, name: ArmNames) -> Iterator[Bullet]:
         yield Bullet(Kind.INCONCLUSIVE, text)
         return
     for arm in changes.arms:
+        if arm.is_of_results_alone:
+            continue
         comparison, lost = arm.comparison, _lost(arm)
         text = change_sentence(comparison, _named(arm, name), changes.margin, lost)
         yield Bullet(Kind(comparison.verdict), text)
@@ -60,6 +62,8 @@ def _results(arm: ArmChange, name: ArmNames) -> Iterator[Bullet]:
             word = RESULT_WORDS[result.verdict]
             text = f"{_named(arm, name)} became {word}: {result.metric} {shown}"
             yield Bullet(_RESULT_KINDS[result.verdict], text)
+        elif arm.is_of_results_alone and result.verdict == "equal":
+            yield Bullet(Kind.SAME, f"{_named(arm, name)} has the same {result.metric} as before")
         elif arm.diverged_alone:
             change = f"whether the {result_name(result.metric)} of {_named(arm, name)} became worse"
             yield Bullet(Kind.INCONCLUSIVE, f"{INCONCLUSIVE}: {change} ({arm.diverged_alone})")

@@ -25,6 +25,7 @@ from orchestrator.report.wording import (
     shortened,
 )
 from orchestrator.sampling import configs_from
+from workloads.metrics import find_metric
 from workloads.own_code import packages_of
 from workloads.registry import has_random_data, is_own_model
 
@@ -53,6 +54,7 @@ def doubts(summary: ReportSummary) -> tuple[Bullet, ...]:
     return (
         *_missing_trials(summary),
         *_failures(summary),
+        *_missing_objectives(summary),
         *mathematics_doubts(summary),
         *([Bullet(Kind.PROVISIONAL, provisional)] if provisional else _busy_anyway(summary)),
         *_unobserved(summary),
@@ -143,6 +145,18 @@ def _failures(summary: ReportSummary) -> Iterator[Bullet]:
     if len(by_cause) > _MOST_CAUSES:
         others = counted(len(by_cause) - _MOST_CAUSES, "other cause")
         yield Bullet(Kind.FAILED, f"{others} of failures: {details}")
+
+
+def _missing_objectives(summary: ReportSummary) -> Iterator[Bullet]:
+    """Write of which objectives no complete trial has a value, and what the trials have."""
+    complete = [trial.metrics for trial in summary.trials if trial.status == "complete"]
+    recorded = {metric for metrics in complete for metric in metrics}
+    missing = [name for name in summary.sweep.objectives if name not in recorded]
+    own = sorted(name for name in recorded if find_metric(name).is_result)
+    if complete and missing:
+        instead = f"; their results are {joined(own)}" if own else ""
+        text = f"No complete trial has the objective {joined(missing)}{instead}."
+        yield Bullet(Kind.MISSING, text)
 
 
 def _retry(summary: ReportSummary) -> StartCommand:

@@ -83,6 +83,24 @@ def test_trials_are_counted_by_how_they_ended_with_the_first_message_and_run() -
     assert rows[0].run_id == "run-tensorflow/portable-1-0"
 
 
+def test_failures_with_unlike_messages_are_told_apart() -> None:
+    messages = ["KeyError: 'unit'"] * 3 + ["loss is nan at step 7", "loss is nan at step 12"]
+    trials = [
+        build_trial(block, PORTABLE, status="failed", failure=f"error: {message}")
+        for block, message in enumerate((*messages, "IndexError: 4"))
+    ]
+    rows = summarise(build_record(trials, (PORTABLE,))).left_out
+    assert [(row.trials, row.message) for row in rows] == [
+        (3, "KeyError: 'unit'"),
+        (2, "loss is nan at step 7"),
+        (1, "IndexError: 4"),
+    ]
+    more = build_trial(9, PORTABLE, status="failed", failure="error: no file a.txt")
+    rows = summarise(build_record([*trials, more], (PORTABLE,))).left_out
+    assert [row.trials for row in rows] == [3, 2, 2]
+    assert rows[2].message == "IndexError: 4 (and 1 other message)"
+
+
 def test_param_ranges_cover_the_compared_configs() -> None:
     trials = [*build_paired_record(2).trials, build_trial(9, PORTABLE, config={"units": 9999})]
     ranges = {row.name: row for row in summarise(build_record(trials)).configs}

@@ -163,9 +163,12 @@ def test_the_best_config_becomes_a_spec(run: Run, report: Run, tmp_path: Path) -
 
 
 def test_the_best_config_has_the_code_that_puts_it_to_use(run: Run, report: Run) -> None:
-    code, out, _ = run("best", "quickstart", "--arm", "tensorflow/portable", "--code")
+    command = ("best", "quickstart", "--arm", "tensorflow/portable", "--code")
+    code, out, _ = run(*command)
     head, *lines = out.splitlines()
     assert code == 0
+    assert run(*command, "-o", "model.py")[0] == 0
+    assert Path("model.py").read_text() == out
     assert head.startswith("# tensorflow/portable on ") and "units 32" in head
     assert any("jit_compile=False" in line for line in lines)
 

@@ -243,6 +243,22 @@ def test_memory_is_that_of_fresh_trainers() -> None:
     assert [list(arm.needs) for arm in changes.arms] == [["compile_s"]] * 2
 
 
+@pytest.mark.parametrize(("accuracy", "kind"), [(0.5, Kind.SLOWER), (0.9, Kind.SAME)])
+def test_sweeps_without_times_are_compared_by_their_results(accuracy: float, kind: Kind) -> None:
+    def without_times(finished: FinishedTrial) -> FinishedTrial:
+        return change_trial(finished, metrics={"val_accuracy": finished.metrics["val_accuracy"]})
+
+    before, after = (
+        measured(accuracy=of_side, change=without_times, seed=seed)
+        for seed, of_side in enumerate((0.9, accuracy))
+    )
+    changes = between(before, after)
+    assert [arm.configs for arm in changes.arms] == [8, 8]
+    assert {bullet.kind for bullet in change_bullets(changes, ArmNames(None))} == {kind}
+    assert not changes.unjudged and not changes.all_inconclusive
+    assert len(failing(changes, ["worse"])) == (2 if kind == Kind.SLOWER else 0)
+
+
 def test_arms_without_a_counterpart_or_a_complete_trial_are_unjudged() -> None:
     changes = between(measured(arms=(PORTABLE, XLA)), measured(arms=(PORTABLE, FUSED)))
     assert (changes.only_before, changes.only_after) == ((XLA,), (FUSED,))

@@ -525,6 +525,14 @@ def test_answers_for_factors_and_rankings_say_where_other_work_is_unknown(
     assert {OTHER_WORK_UNKNOWN in text for text in texts} == {is_unknown}
 
 
+def test_an_objective_that_no_trial_recorded_is_missing() -> None:
+    trials = [build_trial(block, arm) for block in range(6) for arm in (PORTABLE, XLA)]
+    for objective, is_missing in (("f1", True), ("val_accuracy", False)):
+        summary = summarise(build_record(trials, objectives={objective: "maximize"}))
+        missing = [bullet.text for bullet in doubts(summary) if bullet.kind == Kind.MISSING]
+        assert any("f1" in text and "val_accuracy" in text for text in missing) == is_missing
+
+
 def test_arms_without_peak_memory_are_named_where_others_have_one() -> None:
     trials = [
         build_trial(
