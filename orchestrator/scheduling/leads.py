@@ -83,4 +83,4 @@ def _leads_by_results(
             )
         elif say_equal:
             within = number(float(f"{ranked.margin:.2g}"))
-            yield f"the arms' {ranked.metric} differs by at most {within} {over}"
+            yield f"the arms' {ranked.metric} is the same within {within} {over}"
