@@ -66,6 +66,15 @@ def single_event(events: Sequence[protocol.Event], kind: type[EventType]) -> Eve
     return event
 
 
+def environment_of(events: Sequence[protocol.Event]) -> dict[str, Any]:
+    """Return all facts about the environment; a trial reports some when its model is built."""
+    facts = dict[str, Any]()
+    for event in events:
+        if isinstance(event, protocol.EnvironmentFacts):
+            facts |= event.facts
+    return facts
+
+
 def result(events: Sequence[protocol.Event]) -> dict[str, float]:
     last = events[-1]
     assert isinstance(last, protocol.Result), last

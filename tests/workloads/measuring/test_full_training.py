@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.workloads.shared_trainer import Trainer, failure, result, single_event
+from tests.workloads.shared_trainer import Trainer, environment_of, failure, result, single_event
 from tests.workloads.tasks.small_settings import SMALL as TEXTS
 from workloads.backends.registry import backends
-from workloads.protocol import EnvironmentFacts, Event, KernelProof, PhaseBegan, PhaseEnded
+from workloads.protocol import Event, KernelProof, PhaseBegan, PhaseEnded
 from workloads.registry import find_workload
 
 full = pytest.mark.full
@@ -43,7 +43,7 @@ def test_a_trial_is_whole_and_its_seed_decides_its_losses(
     )
     events = trainer_of.ask("image_rows", implementation, settings=SMALL, seed=3)
     expect_every_phase_and_metric(events)
-    proof, facts = single_event(events, KernelProof), single_event(events, EnvironmentFacts).facts
+    proof, facts = single_event(events, KernelProof), environment_of(events)
     assert proof.ran == proof.asked == "portable"
     assert (facts["backend"], facts["devices"], facts["tf32"]) == (backend, "CPU", False)
     assert (facts["precision"], facts["dtype_policy"]) == ("float32", "float32")
@@ -86,7 +86,7 @@ def expect_every_phase_and_metric(events: list[Event]) -> None:
     assert {*metrics, *absent} - {"import_s"} == set(find_workload("image_rows").metrics)
     assert 0 < metrics["cpu_over_wall"] < 10_000
     assert min(metrics["predict_sample_ms"], metrics["step_ms_median"]) > 0
-    compiles_nothing = single_event(events, EnvironmentFacts).facts["backend"] == "torch"
+    compiles_nothing = environment_of(events)["backend"] == "torch"
     assert metrics["compile_s"] > 0 or compiles_nothing
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.workloads.shared_trainer import Trainer, failure, result, single_event
+from tests.workloads.shared_trainer import Trainer, environment_of, failure, result, single_event
 from tests.workloads.tasks.small_settings import SMALL
 from workloads import protocol
 from workloads.backends.registry import backends
@@ -100,7 +100,7 @@ def test_a_trial_reports_its_share_of_the_devices_measured_peak(
     assert rates["product_flops_per_s"] == metrics["peak_flops_per_s"]  # measured once a process
     for name in ("product_flops_per_s", "copy_bytes_per_s"):
         assert 1e6 < rates[f"{name}_low"] <= rates[name] <= rates[f"{name}_high"]
-    assert single_event(events, protocol.EnvironmentFacts).facts["devices"] == "CPU"
+    assert environment_of(events)["devices"] == "CPU"
     if backend == "tensorflow":
         in_tf32 = result(trainer_of.ask(MEASURE, "tensorflow/portable+tf32"))
         assert in_tf32["product_flops_per_s"] > 0
