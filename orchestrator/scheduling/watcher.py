@@ -199,10 +199,15 @@ class Watcher:
 
     def arm_stopped(self, arm: Arm, reason: str) -> None:
         """Show that the remaining trials of an arm are not run, and why."""
+        expected = self.trials_expected
         self.stopped |= {arm} & {*self._plan.arms}
+        has_others = self.trials_expected < expected
         self._complete_blocks |= set(filter(self._has_all_trials, self._ended_by_block))
         retry = as_typed("--retry-failed", "retry_failed=True")
-        self.warn(f"{reason}. Its other trials are not run; after a fix, {retry} runs them")
+        if has_others:
+            self.warn(f"{reason}. Its other trials are not run; after a fix, {retry} runs them")
+        else:
+            self.warn(f"{reason}. After a fix, {retry} runs the failed trials again")
 
     def warn(self, text: str) -> None:
         """Show a warning."""

@@ -24,7 +24,7 @@ from orchestrator.core.arms import Arm
 from orchestrator.core.disturbance import busy_text
 from orchestrator.core.text import counted, is_or_are, joined
 from orchestrator.report.document import Bullet, Kind
-from orchestrator.report.verdicts import INCONCLUSIVE, busy_clause
+from orchestrator.report.verdicts import INCONCLUSIVE, OTHER_WORK_UNKNOWN, busy_clause
 from orchestrator.report.wording import (
     ArmNames,
     arm_names,
@@ -301,8 +301,7 @@ def _ranked(summary: ReportSummary, hardware: str, ranking: Ranking) -> Headline
         verdict = text.measured_when_busy(contenders, slower)
     else:
         verdict = text.unclear([contender.arm for contender in contenders])
-    doubtful = (*text.results_unclear(kind), *text.other_work_unknown(kind))
-    sentences = [f"{place}, {verdict[0]}", *verdict[1:], *doubtful]
+    sentences = [f"{place}, {verdict[0]}", *verdict[1:], *text.results_unclear(kind)]
     is_provisional = ranking.provisional and kind == Kind.FASTEST
     shown_kind = Kind.PROVISIONAL if is_provisional else kind
     return Headline(hardware, shown_kind, tuple(sentences), ranking.leader)
@@ -348,10 +347,10 @@ class _HeadlineText:
     def fastest(self) -> list[str]:
         """Write that one arm is faster than all others."""
         is_provisional = self.ranking.provisional
-        busy = " (provisional: measured on a busy machine)" if is_provisional else ""
+        doubt = " (provisional: measured on a busy machine)" if is_provisional else self._unknown()
         figure = self._figure()
         shown = f": {figure}{self._results()}" if figure else ""
-        return [f"{self.leader} is fastest{busy}{shown}."]
+        return [f"{self.leader} is fastest{doubt}{shown}."]
 
     def same(self, contenders: Sequence[Arm]) -> list[str]:
         """Write which arms are as fast as the leader within the margin."""
@@ -363,7 +362,7 @@ class _HeadlineText:
         within = f" within {share(margin)}" if margin else ""
         is_of_all = len(contenders) == len(self.ranking.behind)
         fastest = "" if is_of_all else "fastest, and "
-        sentences = [f"{joined(equal)} are {fastest}equally fast{within}."]
+        sentences = [f"{joined(equal)} are {fastest}equally fast{within}{self._unknown()}."]
         figure = self._figure()
         if figure and self.lead.compared_with not in contenders:
             sentences.append(f"{self.leader} is {figure}{self._results()}.")
@@ -432,11 +431,10 @@ class _HeadlineText:
                 name, interval = result_name(result.metric), difference_interval(gained)
                 yield f"Whether its {name} is the same is not clear ({interval})."
 
-    def other_work_unknown(self, kind: Kind) -> Iterator[str]:
+    def _unknown(self) -> str:
         """Write that a verdict holds for a quiet machine, where nobody knows if it was quiet."""
-        is_decided = kind in (Kind.FASTEST, Kind.SAME) and not self.ranking.provisional
-        if is_decided and self.ranking.other_work_unknown:
-            yield "Whether other work took the machine meanwhile is unknown."
+        is_unknown = self.ranking.other_work_unknown and not self.ranking.provisional
+        return f" ({OTHER_WORK_UNKNOWN})" if is_unknown else ""
 
     def _figure(self, *, in_brackets: bool = False) -> str:
         """Write `1.25 × as fast as A (95 % CI 1.2–1.3)`; empty without a figure."""

@@ -9,6 +9,7 @@ from orchestrator.core.arms import Arm
 from orchestrator.core.text import joined
 from orchestrator.report.document import Bullet, Kind
 from orchestrator.report.sections.headlines import compared_with
+from orchestrator.report.verdicts import INCONCLUSIVE
 from orchestrator.report.wording import about, arm_names, step_noun
 
 _LITTLE = 0.1
@@ -72,7 +73,8 @@ def _pays_off(summary: ReportSummary, leader: Arm, others: Collection[Arm]) -> s
             return f"{longer} pays off after about {steps} {noun}s, averaged over the configs"
         more = _more_steps_to_pay_off(summary, leader, point.baseline)
         if more is not None:
-            return f"{longer} pays off after about {about(more)} more {noun}s, by these figures"
+            after = f"about {about(more)} more {noun}s, by these figures ({INCONCLUSIVE})"
+            return f"{longer} pays off after {after}"
     return ""
 
 

@@ -255,6 +255,20 @@ def test_the_live_view_fits_and_shows_blocks_failures_and_what_runs(
     assert max(map(len, shown.splitlines())) <= width
 
 
+def test_an_arm_that_fails_to_its_end_leaves_no_other_trials() -> None:
+    said = []
+    arm = PLAN.arms[0]
+    of_arm = [assignment.trial for assignment in ASSIGNMENTS if assignment.trial.arm == arm]
+    for ended in (len(of_arm) - 1, len(of_arm)):
+        out = console()
+        view = PlainLines(out, PLAN)
+        for trial in of_arm[:ended]:
+            view.count_trial(trial, FAILED)
+        view.arm_stopped(arm, "it is stopped")
+        said.append("other trials" in printed(out))
+    assert said == [True, False]
+
+
 def test_trials_of_an_earlier_start_count_as_far_as_they_are_planned_but_are_no_pace() -> None:
     view = PlainLines(console(), PLAN)
     fewer = PlainLines(

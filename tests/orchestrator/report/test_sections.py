@@ -24,7 +24,7 @@ from orchestrator.report.sections.factors import factor_bullets
 from orchestrator.report.sections.fastest import arms_table
 from orchestrator.report.sections.headlines import headlines
 from orchestrator.report.sections.whole_training import whole_training_bullets
-from orchestrator.report.verdicts import OTHER_WORK_UNKNOWN
+from orchestrator.report.verdicts import INCONCLUSIVE, OTHER_WORK_UNKNOWN
 from tests.building.arms import CPU, GPU, PORTABLE, UNROLL, XLA
 from tests.building.records import build_paired_record, build_record
 from tests.building.trials import build_timed_trials, build_trial, change_trial
@@ -305,6 +305,26 @@ def test_a_headline_does_not_doubt_what_the_table_decides() -> None:
     assert sentence.endswith("but tensorflow/portable+xla may be as fast.")
 
 
+@pytest.mark.parametrize(
+    ("xla_ms", "energy_absent", "expected"),
+    [
+        (5.0, "it was too short", (Kind.FASTEST, True)),
+        (10.01, "it was too short", (Kind.SAME, True)),
+        (5.0, None, (Kind.FASTEST, False)),
+    ],
+)
+def test_the_sentence_with_a_verdict_says_that_other_work_is_unknown(
+    xla_ms: float, energy_absent: str | None, expected: tuple[Kind, bool]
+) -> None:
+    """A short report may have the first sentence alone."""
+    trials = [
+        change_trial(trial, energy_absent=energy_absent)
+        for trial in build_timed_trials({PORTABLE: 10.0, XLA: xla_ms})
+    ]
+    (head,) = headlines(summarise(build_record(trials)))
+    assert (head.kind, OTHER_WORK_UNKNOWN in head.sentences[0]) == expected
+
+
 def test_a_result_that_is_the_only_objective_has_the_first_headline() -> None:
     trials = [
         build_trial(block, arm, step_ms=10.0, f1=f1 + 0.001 * (block % 3))
@@ -349,7 +369,7 @@ def test_a_sweep_without_times_is_answered_by_its_result_alone(gain: float, kind
     ("compile_s", "blocks", "says"),
     [
         pytest.param(15.0, 8, ["3.05 s", "16.8 s", "2,800 steps"], id="it compiles for longer"),
-        pytest.param(15.0, 4, ["3.05 s", "16.8 s", "2,600 more"], id="by the medians shown"),
+        pytest.param(15.0, 4, ["3.05 s", "16.8 s", "2,600 more", INCONCLUSIVE], id="few blocks"),
         pytest.param(0.01, 8, [], id="compiling takes no time"),
     ],
 )
