@@ -80,9 +80,8 @@ class ArmChange:
 
     @property
     def is_of_results_alone(self) -> bool:
-        """Whether no time was measured, and what training achieved has a verdict."""
-        judged = any(result.verdict != "inconclusive" for result in self.results)
-        return judged and not self.comparison.pairs
+        """Whether no time was measured, but what training achieved was."""
+        return bool(self.results) and not self.comparison.pairs
 
     @property
     def is_on_other_hardware(self) -> bool:
@@ -103,7 +102,8 @@ class ArmChange:
         if self.is_on_other_hardware:
             return f"before on {self.before.hardware}"
         if self.is_of_results_alone:
-            return self.diverged_alone
+            is_judged = any(result.verdict != "inconclusive" for result in self.results)
+            return self.diverged_alone or (None if is_judged else self.results[0].reason)
         return self.comparison.reason or self.diverged_alone
 
 
@@ -172,8 +172,9 @@ class Changes:
         """No arm has a verdict, on its speed or on results alone, that concerns the code."""
         judged = [arm for arm in self.arms if self.counts(arm.comparison)]
         return all(
-            arm.is_on_other_hardware
-            or (arm.comparison.verdict == "inconclusive" and not arm.is_of_results_alone)
+            bool(arm.inconclusive_reason)
+            if arm.is_of_results_alone
+            else arm.is_on_other_hardware or arm.comparison.verdict == "inconclusive"
             for arm in judged
         )
 

@@ -45,7 +45,7 @@ def _figures(changes: Changes, name: ArmNames) -> Section:
         Column(
             "speed-up", lambda a: deciding_interval(a.comparison), show=speed_ratio, numeric=True
         ),
-        Column("verdict", lambda arm: verdict_label(arm.comparison)),
+        Column("verdict", _verdict_on_time),
         *(
             column
             for metric in dict.fromkeys(r.metric for a in changes.arms for r in a.results)
@@ -60,6 +60,10 @@ def _figures(changes: Changes, name: ArmNames) -> Section:
     )
     table = make_table(columns, changes.arms)
     return Section("Arms before and after", tables=(table,), paragraphs=(note,))
+
+
+def _verdict_on_time(arm: ArmChange) -> str | None:
+    return None if arm.is_of_results_alone else verdict_label(arm.comparison)
 
 
 def _result_columns(metric: str) -> tuple[Column[ArmChange], ...]:

@@ -64,9 +64,9 @@ def _results(arm: ArmChange, name: ArmNames) -> Iterator[Bullet]:
             yield Bullet(_RESULT_KINDS[result.verdict], text)
         elif arm.is_of_results_alone and result.verdict == "equal":
             yield Bullet(Kind.SAME, f"{_named(arm, name)} has the same {result.metric} as before")
-        elif arm.diverged_alone:
+        elif reason := arm.diverged_alone or (arm.is_of_results_alone and result.reason):
             change = f"whether the {result_name(result.metric)} of {_named(arm, name)} became worse"
-            yield Bullet(Kind.INCONCLUSIVE, f"{INCONCLUSIVE}: {change} ({arm.diverged_alone})")
+            yield Bullet(Kind.INCONCLUSIVE, f"{INCONCLUSIVE}: {change} ({reason})")
 
 
 def _needs(arm: ArmChange, name: ArmNames) -> Iterator[Bullet]:

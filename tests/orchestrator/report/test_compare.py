@@ -12,11 +12,13 @@ from typing import Any, get_args
 import pytest
 
 from orchestrator.analysis.statistics.bias import largest_bias
+from orchestrator.analysis.statistics.formatting import ABSENT
 from orchestrator.core.arms import Arm
 from orchestrator.core.disturbance import Disturbance
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import DatasetRecord, FinishedTrial
 from orchestrator.report.compare.changes import Changes, FailOn, compare_sides, failing
+from orchestrator.report.compare.document import changes_document
 from orchestrator.report.compare.sides import InvalidSide, Side, read_report, side_of
 from orchestrator.report.compare.wording import change_bullets, change_notes
 from orchestrator.report.document import Kind
@@ -243,20 +245,30 @@ def test_memory_is_that_of_fresh_trainers() -> None:
     assert [list(arm.needs) for arm in changes.arms] == [["compile_s"]] * 2
 
 
-@pytest.mark.parametrize(("accuracy", "kind"), [(0.5, Kind.SLOWER), (0.9, Kind.SAME)])
-def test_sweeps_without_times_are_compared_by_their_results(accuracy: float, kind: Kind) -> None:
+@pytest.mark.parametrize(
+    ("configs", "accuracy", "kind"),
+    [(8, 0.5, Kind.SLOWER), (8, 0.9, Kind.SAME), (4, 0.5, Kind.INCONCLUSIVE)],
+)
+def test_sweeps_without_times_are_compared_by_their_results(
+    configs: int, accuracy: float, kind: Kind
+) -> None:
     def without_times(finished: FinishedTrial) -> FinishedTrial:
         return change_trial(finished, metrics={"val_accuracy": finished.metrics["val_accuracy"]})
 
     before, after = (
-        measured(accuracy=of_side, change=without_times, seed=seed)
+        measured(configs, accuracy=of_side, change=without_times, seed=seed)
         for seed, of_side in enumerate((0.9, accuracy))
     )
     changes = between(before, after)
-    assert [arm.configs for arm in changes.arms] == [8, 8]
+    assert [arm.configs for arm in changes.arms] == [configs, configs]
     assert {bullet.kind for bullet in change_bullets(changes, ArmNames(None))} == {kind}
-    assert not changes.unjudged and not changes.all_inconclusive
+    is_open = kind == Kind.INCONCLUSIVE
+    reasons = {result.reason for arm in changes.arms for result in arm.results}
+    assert {reason for _, reason in changes.unjudged} == (reasons if is_open else set())
+    assert changes.all_inconclusive == is_open
     assert len(failing(changes, ["worse"])) == (2 if kind == Kind.SLOWER else 0)
+    (table,) = changes_document(changes).sections[-1].tables
+    assert {row[table.headers.index("verdict")] for row in table.rows} == {ABSENT}
 
 
 def test_arms_without_a_counterpart_or_a_complete_trial_are_unjudged() -> None:
