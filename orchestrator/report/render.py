@@ -108,7 +108,13 @@ def _short_text(summary: ReportSummary, width: int, *, colour: bool) -> str:
 
 
 def _shorter(summary: ReportSummary, *, rest: str | None = None) -> Iterator[Document]:
-    """Yield the short report with ever fewer rows of arms, then sentences, then sections."""
+    """Yield the short report, each time with less.
+
+    In this order it has fewer rows of arms, no effects of sizes, one sentence on the best config,
+    one part of the table, no lines of use, fewer doubts, shorter answers, no other headlines, no
+    best config, and at last fewer sections. What is left out of the answers and the doubts is
+    counted, with the command that shows it, unless the `rest` says where everything is.
+    """
     rows = min(len(summary.arms), _MOST_ROWS)
     fewest = _FEWEST_ROWS if rows > _FEWEST_ROWS + _LINES_OF_HIDDEN else rows
     for most in range(rows, fewest - 1, -1):
@@ -149,8 +155,8 @@ def _shorter(summary: ReportSummary, *, rest: str | None = None) -> Iterator[Doc
     answers = {bullets[0], *factor_bullets(summary, is_brief=True)}
     best = [bullet for bullet in bullets if bullet.text in on_best]
     pays = [bullet for bullet in bullets if bullet.kind == Kind.PAYS]
-    others_of_first = [b for b in bullets if b not in {*answers, *best, *pays}]
-    for bullet in (*reversed(pays), *reversed(others_of_first), *best):
+    dispensable = [b for b in bullets if b not in {*answers, *best, *pays}]
+    for bullet in (*reversed(pays), *reversed(dispensable), *best):
         bullets.remove(bullet)
         first = _of_some_bullets(first, bullets, report, place)
         yield replace(report, sections=(first, *others, last))

@@ -19,7 +19,7 @@ def load_framework(backend: str) -> Framework:
     light_half = find_backend(backend)
     module_name, _, class_name = light_half.framework.partition(":")
     framework: Framework = getattr(importlib.import_module(module_name), class_name)(light_half)
-    # Each collection, several a trial, would walk the framework's 400,000 objects. No model is
+    # Each collection, several a trial, would walk all objects of the framework. No model is
     # built yet that should be released later.
     gc.collect()
     gc.freeze()
