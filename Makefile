@@ -24,7 +24,7 @@ CHROMIUM := chromium --headless --no-sandbox --hide-scrollbars --window-size=144
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-quick test-all test-rest test-faults soak test-cluster docs gallery gallery-pages lint backends lock lock-cuda12 lock-cuda13 gpu gpu-full gpu-docs frozen-store dist clean \
 	benchmark-steps benchmark-own-model benchmark-passes benchmark-scale \
-	benchmark-trust benchmark-cost-model benchmark-report \
+	benchmark-trust benchmark-report \
 	benchmark-bias bias-curve benchmark-wide
 
 help: ## print this list
@@ -116,9 +116,6 @@ benchmark-scale: $(VENV)/.dev ## measure decisions and samplers at 1,000 nodes, 
 benchmark-trust: $(VENV)/.backends ## check the error rates of comparisons: 40 minutes of real sweeps on an idle machine
 	$(BIN)/python -m tests.benchmarks.trust
 
-benchmark-cost-model: $(VENV)/.backends ## measure the errors of predicted time and memory on new configs: 12 minutes on an idle machine
-	$(BIN)/python -m tests.benchmarks.cost_model --output $(RESULTS)
-
 benchmark-report: $(VENV)/.dev ## measure reports and queries of 10,000 and of 100,000 trials; creates their stores first (minutes)
 	$(BIN)/python -m tests.benchmarks.report --store rnnsweep-data/benchmark-report --output $(RESULTS)
 	$(BIN)/python -m tests.benchmarks.report --trials 100000 --store rnnsweep-data/benchmark-report-100000 --output $(RESULTS)
@@ -129,7 +126,7 @@ benchmark-bias: $(VENV)/.backends ## measure how far other work shifts compariso
 bias-curve: $(VENV)/.dev ## write the bounds of verdicts on busy machines from the result of benchmark-bias
 	$(BIN)/python -m tests.benchmarks.bias_curve
 
-benchmark-wide: $(VENV)/.dev ## measure the efficiency of a cluster of 40 Ray nodes on this machine, and check its predicted makespan (17 minutes)
+benchmark-wide: $(VENV)/.dev ## measure the efficiency of a cluster of 40 Ray nodes on this machine, and check its estimated makespan (17 minutes)
 	$(BIN)/python -m tests.benchmarks.scaling.wide --output $(RESULTS)
 
 frozen-store: $(VENV)/.dev ## run small sweeps, and freeze their store as tests/frozen/VERSION (2 minutes), before a release

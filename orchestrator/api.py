@@ -1,4 +1,4 @@
-"""The Python interface: run sweeps, read what they measured, choose, compare, predict.
+"""The Python interface: run sweeps, read what they measured, choose, compare.
 
 Users write `import rnnsweep`, which re-exports these functions. They are a promise; the other
 modules of `orchestrator` are not. Importing this module is quick.
@@ -12,8 +12,8 @@ Errors on which a user can act are instances of `rnnsweep.Refusal`. Its subclass
 `SpecError` (the problems of a spec), `Incomparable` (a spec or code of other trials than the sweep
 has), `FunctionUnusable` (a function that cannot be sent to trainers), `ClusterError` (no cluster,
 or a lost one), `SweepNotFound` (no such sweep), `TrackingError` (the store cannot be used),
-`NotRecorded` (trials are in the journal alone), `BaselineError`, `QueryError`, `NotPredicted` and
-`InvalidSide` (an argument of `report`, `query`, `predict` and `compare`).
+`NotRecorded` (trials are in the journal alone), `BaselineError`, `QueryError` and `InvalidSide` (an
+argument of `report`, `query` and `compare`).
 """
 
 # ruff: noqa: PLC0415
@@ -37,16 +37,14 @@ if TYPE_CHECKING:
 
     from orchestrator.core.records import SweepRecord
     from orchestrator.core.start_command import StartCommand
-    from orchestrator.core.trial import Config
     from orchestrator.report.chosen import BestConfig
     from orchestrator.report.compare.shown import ShownChanges
     from orchestrator.report.compare.sides import Side
-    from orchestrator.report.predictions import PredictedCosts
     from orchestrator.report.shown import Report
     from orchestrator.scheduling.sweep import RunResult
     from orchestrator.spec import SweepSpec
 
-__all__ = ["best", "compare", "predict", "query", "read_sweep", "report", "run_sweep"]
+__all__ = ["best", "compare", "query", "read_sweep", "report", "run_sweep"]
 
 _log = logging.getLogger("rnnsweep")
 
@@ -387,51 +385,6 @@ def best(
     limits = [Limit(name, "≥", float(bound)) for name, bound in (at_least or {}).items()]
     limits += [Limit(name, "≤", float(bound)) for name, bound in (at_most or {}).items()]
     return choose(_record(sweep, generation, tracking_uri), metric, limits, arm)
-
-
-def predict(
-    sweep: str | SweepRecord,
-    config: Config,
-    arm: str = "*",
-    targets: Sequence[str] | None = None,
-    *,
-    generation: int | None = None,
-    tracking_uri: str | None = None,
-) -> PredictedCosts:
-    """Predict what a trial of a config that was not measured takes: time, memory and energy.
-
-    A model of the complete trials of the sweep is chosen and judged on configs that it was not
-    fitted to. It refuses to extrapolate.
-
-    `config` has a value for each parameter that the sweep varied, and may have the sweep's own
-    value of other settings. `arm` is `NAME` or `NAME on hardware`; NAME is an implementation, a
-    variant, both (`gru: torch/fused`), or `*`: any. `targets` are some of `trial_s` (a whole
-    trial), `step_ms`, `peak_rss_mib`, `peak_gpu_mib` (of fresh trainers) and `energy_j` (of the
-    timed epochs); by default all.
-
-    Each arm and target has an entry: `value` is in the unit of the target's name, and 90 % of such
-    trials are expected between `low` and `high`. These are None, and `reason` is set, if the config
-    is outside of the measured ranges, or too few were measured. Raise `NotPredicted` if the sweep
-    has no such arm, or there is no such target. The result is a list, which `print` and notebooks
-    show as a table.
-
-    Example:
-        >>> config = {"units": 34, "layers": 2, "learning_rate": 1e-3, "bidirectional": False}
-        >>> (step,) = predict("quickstart", config, "tensorflow/portable", ["step_ms"])
-        >>> step.low <= step.value <= step.high
-        True
-        >>> large = {**config, "units": 512}
-        >>> (step,) = predict("quickstart", large, "tensorflow/portable", ["step_ms"])
-        >>> step.reason.partition(": ")[2]
-        'units: expected 32 to 43, as measured; received 512'
-    """
-    from orchestrator.analysis.cost_model import TARGETS, predict_from
-    from orchestrator.report.predictions import PredictedCosts
-
-    _expect("config", config, (Mapping,), 'a mapping, {"units": 96}')
-    record = _record(sweep, generation, tracking_uri)
-    expected = predict_from(record, config, arm, TARGETS if targets is None else targets)
-    return PredictedCosts(expected, record.label)
 
 
 def _checked(

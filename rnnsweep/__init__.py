@@ -21,7 +21,7 @@ _IS_COMMAND = Path(sys.argv[0]).name == "rnnsweep"
 try:
     import workloads.own_code  # noqa: F401
     from orchestrator import __version__
-    from orchestrator.api import best, compare, predict, query, read_sweep, report, run_sweep
+    from orchestrator.api import best, compare, query, read_sweep, report, run_sweep
 except ImportError as error:
     problem = (
         f"{error}: rnnsweep has packages named orchestrator and workloads. If one of yours has such"
@@ -38,7 +38,6 @@ except KeyboardInterrupt:
     sys.exit(3)
 
 if TYPE_CHECKING:
-    from orchestrator.analysis.cost_model import NotPredicted
     from orchestrator.analysis.pairing.pairs import BaselineError
     from orchestrator.cluster.connection import ClusterError
     from orchestrator.core.errors import Refusal
@@ -58,7 +57,6 @@ _MODULES = {
     "FunctionUnusable": "orchestrator.execution.session_functions",
     "Incomparable": "orchestrator.storage.resume",
     "InvalidSide": "orchestrator.report.compare.sides",
-    "NotPredicted": "orchestrator.analysis.cost_model",
     "NotRecorded": "orchestrator.storage.tracking.errors",
     "QueryError": "orchestrator.report.query",
     "Refusal": "orchestrator.core.errors",
@@ -76,7 +74,6 @@ __all__ = [
     "FunctionUnusable",
     "Incomparable",
     "InvalidSide",
-    "NotPredicted",
     "NotRecorded",
     "QueryError",
     "Refusal",
@@ -87,7 +84,6 @@ __all__ = [
     "best",
     "compare",
     "convert",
-    "predict",
     "query",
     "read_sweep",
     "report",

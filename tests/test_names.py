@@ -24,7 +24,6 @@ SHARED = {
     "load": "each folder of workloads/tasks has its own; its TASK names it",
     "best": "a command, named like the function of the Python interface that it calls",
     "compare": "a command, named like the function of the Python interface that it calls",
-    "predict": "a command, named like the function of the Python interface that it calls",
     "report": "a command, named like the function of the Python interface that it calls",
     "query": "a command, named like the function of the Python interface that it calls",
 }

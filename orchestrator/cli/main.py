@@ -24,7 +24,6 @@ from orchestrator.cli.list_sweeps import list_command
 from orchestrator.cli.logs import logs
 from orchestrator.cli.parity import parity
 from orchestrator.cli.plan import plan
-from orchestrator.cli.predict import predict
 from orchestrator.cli.query import query
 from orchestrator.cli.repair import repair
 from orchestrator.cli.report import report
@@ -37,7 +36,7 @@ from orchestrator.cli.workloads import workloads
 
 GROUPS: Mapping[str, Sequence[CommandWithExamples]] = {
     "Run": (init, demo, plan, run, submit, status, logs, stop, check_command, repair),
-    "Read": (list_command, report, best, query, predict, export, ui),
+    "Read": (list_command, report, best, query, export, ui),
     "Compare": (bench, compare, parity),
     "Machine": (doctor, hardware, workloads),
 }

@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,15 +18,20 @@ from orchestrator.cli.command import command
 from orchestrator.cli.messages import show, show_progress
 from orchestrator.cli.output import write
 from orchestrator.core.formats import Format
+from orchestrator.core.text import counted, duration
 from orchestrator.storage.home import sweep_home
 
 if TYPE_CHECKING:
     from orchestrator.hardware import Look, Node, OtherWork
     from orchestrator.planning.plan import Plan
     from orchestrator.scheduling.remaining import RemainingWork
+    from orchestrator.scheduling.time_left import FleetTimeLeft, Quartiles, TimeLeft
     from orchestrator.spec import SweepSpec
 
-PLAN = Format("a plan", 4, id="rnnsweep-plan")
+_MOST_NAMED = 3
+"""Up to this many arms without a trial are named; more are counted."""
+
+PLAN = Format("a plan", 5, id="rnnsweep-plan")
 
 
 @command(
@@ -66,9 +71,8 @@ def plan(
     from orchestrator.planning.lanes import make_lanes
     from orchestrator.planning.objectives import open_limit
     from orchestrator.planning.plan import make_plan
-    from orchestrator.scheduling.forecast import Forecaster
-    from orchestrator.scheduling.forecast_text import describe_forecast
     from orchestrator.scheduling.remaining import remaining_work
+    from orchestrator.scheduling.time_left import estimate_fleets, estimate_time_left
     from orchestrator.storage import resume
     from orchestrator.storage.home import SweepFolder
     from orchestrator.storage.tracking.trackers import tracking_uri
@@ -86,17 +90,16 @@ def plan(
     state = resume.preview(folder, checked, store, same_code=same_code)
     work = remaining_work(checked, made, state, retry_failed=False)
     made = work.running
-    forecaster = Forecaster(checked, state)
-    expected = forecaster.forecast(work, each_config=form == "json")
-    others = forecaster.fleets(fleets, nodes, options.start_command("run", spec, overrides))
+    time_left = estimate_time_left(work, checked.prices)
+    on_fleets = estimate_fleets(checked, state, fleets, nodes)
     if form == "json":
         pruner = checked.search.pruner.name if checked.search.pruner else None
         opening = {"open_blocks": open_limit(checked, made, make_lanes(made)), "pruner": pruner}
-        rest = dataclasses.asdict(expected) | {"fleets": list(map(dataclasses.asdict, others))}
+        rest = {**dataclasses.asdict(time_left), "fleets": list(map(dataclasses.asdict, on_fleets))}
         taken = {host: dataclasses.asdict(work) for host, work in seen().items()}
         write({**PLAN.head(), **made.as_json(), **opening, **rest, "other_work": taken})
     elif fleets or work.plan.possible or work.plan.awaited:
-        show(_plan_text(checked, work, expected.waits))
+        show(_plan_text(checked, work))
     if not fleets:
         _expect_a_start(checked, work, on_cluster=address is not None)
     if form == "json":
@@ -105,12 +108,13 @@ def plan(
         show("every arm is stopped: nothing is left to run\n")
         return
     at_most = made.ending == "open" or checked.search.pruner is not None
-    show(f"{describe_forecast(expected, others, at_most=at_most)}\n")
+    lines = [*_lines_here(time_left, at_most=at_most), *_lines_of_fleets(time_left, on_fleets)]
+    show("".join(f"{line}\n" for line in lines))
     if work.missing or fleets:
         show(_busy_line(seen(), made, checked.disturbance_limits.others_cpu_pct))
 
 
-def _plan_text(spec: SweepSpec, work: RemainingWork, waits: Mapping[str, float]) -> str:
+def _plan_text(spec: SweepSpec, work: RemainingWork) -> str:
     """Return what runs and what cannot, with the arms that are stopped or replace the baseline."""
     from orchestrator.planning.description import describe_plan
     from orchestrator.scheduling.runnable import replaced_baseline
@@ -119,7 +123,71 @@ def _plan_text(spec: SweepSpec, work: RemainingWork, waits: Mapping[str, float])
         *(work.failures.describe(arm) for arm in work.failures.stopped),
         *replaced_baseline(spec, work.plan),
     ]
-    return f"{describe_plan(spec, work.running, waits, [f'  {note}' for note in notes])}\n"
+    return f"{describe_plan(spec, work.running, [f'  {note}' for note in notes])}\n"
+
+
+def _lines_here(left: TimeLeft, *, at_most: bool) -> Iterator[str]:
+    """Yield how much is done, and how long the rest may take on the present nodes.
+
+    With `at_most` a sweep may end with fewer trials (`blocks: auto`, or a pruner).
+    """
+    if not left.remaining:
+        trials = counted(left.done, "trial")
+        yield f"all {trials} are done" if left.done else "nothing can run on the present nodes"
+        return
+    rest = f"{'at most ' if at_most else ''}{left.remaining}"
+    if left.seconds is None:
+        yield f"{left.done} trials are done; how long the other {rest} take is not known before a"
+        yield f"  trial is complete of {_some_arms(left.unmeasured)}"
+        return
+    yield f"{left.done} trials are done; the other {rest} take about {_time_range(left.seconds)}"
+    if len(left.by_class) > 1:
+        yield f"  {_times_of_classes(left)}"
+    if left.usd is not None:
+        yield f"  and cost {_usd_range(left.usd)} USD, with all nodes for all of that time"
+    yield "  from the median and the quartiles of each arm's trials; starting and reporting come on"
+    yield "  top"
+
+
+def _lines_of_fleets(here: TimeLeft, fleets: Sequence[FleetTimeLeft]) -> Iterator[str]:
+    """Yield how long the rest may take on each fleet, compared with the present nodes."""
+    for fleet in fleets:
+        there = fleet.time_left
+        if not there.remaining:
+            yield f"with {fleet.name}: no trial is missing"
+        elif there.seconds is None:
+            yield f"with {fleet.name}: not known before a trial is complete of"
+            yield f"  {_some_arms(there.unmeasured)}. Run some configs on such nodes first"
+        else:
+            instead = f" instead of {duration(here.seconds.median)}" if here.seconds else ""
+            trials = counted(there.remaining, "trial")
+            yield f"with {fleet.name}: {_time_range(there.seconds)}{instead} for {trials}"
+            if len(there.by_class) > 1:
+                yield f"  {_times_of_classes(there)}"
+            if there.usd is not None:
+                instead = f" instead of {here.usd.median:.3g}" if here.usd else ""
+                yield f"  costs {_usd_range(there.usd)} USD{instead}"
+        for arm in fleet.lacking:
+            yield f"  cannot run {arm}"
+
+
+def _times_of_classes(left: TimeLeft) -> str:
+    return "; ".join(f"{name} {duration(time.median)}" for name, time in left.by_class.items())
+
+
+def _some_arms(arms: Sequence[str]) -> str:
+    """Return the first arms, and how many more there are."""
+    more = f" and {len(arms) - _MOST_NAMED} more" if len(arms) > _MOST_NAMED else ""
+    return f"{'; '.join(arms[:_MOST_NAMED])}{more}"
+
+
+def _time_range(time: Quartiles) -> str:
+    """Return `5 min 0 s (4 min 30 s to 6 min 0 s)`."""
+    return f"{duration(time.median)} ({duration(time.low)} to {duration(time.high)})"
+
+
+def _usd_range(usd: Quartiles) -> str:
+    return f"{usd.median:.3g} ({usd.low:.3g} to {usd.high:.3g})"
 
 
 def _expect_a_start(spec: SweepSpec, work: RemainingWork, *, on_cluster: bool) -> None:

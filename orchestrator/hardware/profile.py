@@ -75,7 +75,7 @@ UNKNOWN_READER = GpuReaderInfo(
     visibility_variable="the variable that selects GPUs",
     how_to_reset="a reboot",
 )
-"""In place of the reader of a node that no reader has probed, such as one of a forecast."""
+"""In place of the reader of a node that no reader has probed, such as one of a fleet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """A plan as text: what runs where, what cannot and why, at what price, and what may wait."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from orchestrator.core.names import different_models
 from orchestrator.core.text import counted
@@ -14,24 +14,12 @@ from orchestrator.spec import SweepSpec
 from workloads.metrics import find_metric
 from workloads.own_code import training_on_import
 
-_NOTICEABLE = 0.05
-"""A share of idle time that a plan reports."""
-
 _MOST_NAMED = 3
 """Up to this many arms that cannot run for one reason are named; more are counted."""
 
 
-def describe_plan(
-    spec: SweepSpec,
-    plan: Plan,
-    waits: Mapping[str, float] | None = None,
-    stopped: Iterable[str] = (),
-) -> str:
-    """Return the plan as text, with its `stopped` arms, prices, pruner and open blocks.
-
-    `waits` are expected idle shares by hardware class, each up to its last trial; empty if they are
-    not known. Without them, open blocks have a line if some lane may wait.
-    """
+def describe_plan(spec: SweepSpec, plan: Plan, stopped: Iterable[str] = ()) -> str:
+    """Return the plan as text, with its `stopped` arms, prices, pruner and open blocks."""
     lines = [
         _size(spec, plan),
         *(f"  {line}" for line in _arms(plan)),
@@ -42,7 +30,7 @@ def describe_plan(
         *stopped,
         *describe_prices(spec.prices, (arm.hardware for arm in plan.arms)),
         *(f"  {line}" for line in _search(spec, plan)),
-        *(f"  {line}" for line in _open_blocks(spec, plan, waits)),
+        *(f"  {line}" for line in _open_blocks(spec, plan)),
     ]
     return "\n".join(lines).rstrip()
 
@@ -141,33 +129,23 @@ def _search(spec: SweepSpec, plan: Plan) -> Iterator[str]:
         yield f"{start}: the first arm of a block that runs decides for all"
 
 
-def _open_blocks(spec: SweepSpec, plan: Plan, waits: Mapping[str, float] | None) -> Iterator[str]:
-    """Write how many blocks are open at once, which hardware waits for that, and what helps."""
+def _open_blocks(spec: SweepSpec, plan: Plan) -> Iterator[str]:
+    """Write how many blocks are open at once, if hardware may wait for that, and what helps."""
     groups = make_lanes(plan)
     limit = open_limit(spec, plan, groups) if spec.search.sampler.learns else None
-    may_wait = len(groups) > 1
-    if not plan.possible or not (waits is not None or may_wait):
+    if len(groups) < 2 or limit is None or limit >= plan.blocks:
         return
-    if limit is None or limit >= plan.blocks:
-        return
-    line = (
+    yield (
         f"open   {limit} of {plan.blocks} blocks at once (search.open_blocks), "
-        f"so that {spec.search.sampler.name} learns from their results"
+        f"so that {spec.search.sampler.name} learns from their results. Fast hardware may wait for "
+        f"the hardware that the objectives read. To avoid that: {_cure(spec, plan)}"
     )
-    yield f"{line}. {_waiting(spec, plan, waits or {})}" if may_wait else line
 
 
-def _waiting(spec: SweepSpec, plan: Plan, waits: Mapping[str, float]) -> str:
-    """Write which hardware waits for results of open blocks, and how to avoid it."""
-    late = [f"{name} {share:.0%}" for name, share in waits.items() if share > _NOTICEABLE]
-    if late:
-        expected = f"Expected share of idle time: {', '.join(late)}"
-    elif waits:
-        return "No hardware waits long for that"
-    else:
-        expected = "Fast hardware may wait for the hardware that the objectives read"
+def _cure(spec: SweepSpec, plan: Plan) -> str:
+    """Write what keeps fast hardware from waiting for results of open blocks."""
     cure = "more open blocks (the sampler learns less)"
     if set(arms_that_speak(spec.search.objectives.values(), plan.arms)) == {*plan.arms}:
         fewer = "objectives over the fast arms only (over: gpu)"
         cure = f"{fewer}, less work on the slow ones (settings in arms.hardware) or {cure}"
-    return f"{expected}. To avoid that: {cure}"
+    return cure

@@ -1,4 +1,4 @@
-"""The source of a sweep's configs: Optuna, a list, or earlier configs in a forecast."""
+"""The source of a sweep's configs, as the scheduling core sees it."""
 
 from collections.abc import Sequence
 from typing import Protocol

@@ -244,7 +244,6 @@ def test_a_spec_comes_as_a_file_a_mapping_or_checked(started: Started, tmp_path:
         (lambda: api.run_sweep(cast("Any", 5)), "spec: "),
         (lambda: api.run_sweep(cast("Any", print)), "spec: "),
         (lambda: api.run_sweep(SPEC, cast("Any", 12)), "overrides: "),
-        (lambda: api.predict(build_paired_record(6), cast("Any", 20)), "config: "),
         (lambda: api.best(build_paired_record(6), at_least=cast("Any", 0.5)), "at_least: "),
         (lambda: api.best(build_paired_record(6), at_most=cast("Any", {"f1": "x"})), ".* f1: "),
     ],
@@ -327,17 +326,13 @@ def test_a_comparison_shows_itself() -> None:
 
 
 @pytest.mark.usefixtures("home")
-def test_a_choice_and_predictions_show_themselves() -> None:
+def test_a_choice_shows_itself() -> None:
     choice = rnnsweep.best("quickstart", "val_accuracy", at_most={"step_ms": 2.55})
     assert (choice.arm, choice.block, choice.within, choice.label) == (XLA, 0, 1, "quickstart#2")
     assert "jit_compile=True" in choice.code()
-    config = {"units": 34, "layers": 2, "learning_rate": 1e-3, "bidirectional": False}
-    predicted = rnnsweep.predict("quickstart", config)
-    assert "<table>" in choice._repr_html_() and "<table>" in predicted._repr_html_()
-    assert str(choice.arm) in str(choice) and "step_ms" in str(predicted)
-    for shown in (choice, predicted, *predicted):
-        assert len(repr(shown)) < 200
-    assert [step.target for step in predicted if step.value is not None].count("step_ms") == 2
+    assert "<table>" in choice._repr_html_()
+    assert str(choice.arm) in str(choice)
+    assert len(repr(choice)) < 200
 
 
 @pytest.mark.usefixtures("home")

@@ -4,8 +4,12 @@ Two classes of nodes, one 20 × as fast, on a simulated clock; any number of blo
 is this process's CPU time in `Dispatcher.next` and `Dispatcher.finish`.
 """
 
+import heapq
+import itertools
 import random
 import time
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable
 from statistics import fmean
 from typing import Any
 
@@ -13,7 +17,6 @@ from orchestrator.core.trial import Block, Outcome
 from orchestrator.hardware import classify
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.scheduling.dispatcher import Dispatcher
-from orchestrator.scheduling.forecast import simulate
 from orchestrator.scheduling.lane_queue import Assignment
 from orchestrator.scheduling.ledger import Ledger
 from orchestrator.scheduling.suggester import Suggester
@@ -66,11 +69,32 @@ def _run(nodes: int, trials: int) -> None:
         USER_WORKLOAD, configs=laid.blocks, space={"units": {"low": 1, "high": 10**9}}
     ).search
     seconds = {node.id: 1.0 if node.profile.cpu_model == "fast" else 20.0 for node in fleet}
-    rng, done, took_s[:] = random.Random(0), [build_outcome()], [0.0]
+    rng, took_s[:] = random.Random(0), [0.0]
     dispatcher = _Timed.begin(
         Ledger(IDENTITY, laid), Suggester(search, 0), search.objectives, make_lanes(laid)
     )
-    simulate(
-        dispatcher,
-        lambda assignment: (rng.uniform(0.5, 1.5) * seconds[assignment.lane.node.id], done),
-    )
+    _simulate(dispatcher, lambda node_id: rng.uniform(0.5, 1.5) * seconds[node_id])
+
+
+def _simulate(dispatcher: Dispatcher, trial_s: Callable[[str], float]) -> None:
+    """Run all trials on their lanes; `trial_s` gives the seconds of a trial on a node."""
+    waiting = defaultdict[str, deque[Assignment]](deque)
+    at_work = Counter[str]()
+    ends: list[tuple[float, int, Assignment]] = []
+    order, now_s = itertools.count(), 0.0
+    changed = set[str]()
+    while not dispatcher.done:
+        while (handed_out := dispatcher.next()) is not None:
+            assignment = handed_out[0]
+            waiting[assignment.lane.node.id].append(assignment)
+            changed.add(assignment.lane.node.id)
+        for id_ in sorted(changed):
+            queue = waiting[id_]
+            while queue and at_work[id_] < queue[0].lane.room(queue[0].device):
+                assignment = queue.popleft()
+                at_work[id_] += 1
+                heapq.heappush(ends, (now_s + trial_s(id_), next(order), assignment))
+        now_s, _, assignment = heapq.heappop(ends)
+        changed = {assignment.lane.node.id}
+        at_work[assignment.lane.node.id] -= 1
+        dispatcher.finish(assignment, build_outcome())

@@ -1,6 +1,6 @@
 """A wide cluster: many Ray nodes on this machine, whose trials sleep.
 
-One sweep is extended three times: on two nodes, which are measured; on all of them, as predicted by
+One sweep is extended three times: on two nodes, which are measured; on all of them, as estimated by
 `rnnsweep plan --nodes`; and once more while nodes are killed and others join. Efficiency is the
 time slept in trials, divided by the seconds of all nodes from the first trial to the last.
 """
@@ -17,11 +17,10 @@ from unittest import mock
 
 import yaml
 
-from orchestrator.analysis.trial_costs import REPORT_S, START_S
 from orchestrator.cli.output import quiet
 from orchestrator.cluster import connection
 from orchestrator.core.version import ROOT
-from orchestrator.scheduling.forecast import Forecaster
+from orchestrator.scheduling.time_left import estimate_fleets
 from orchestrator.spec import parse_spec
 from orchestrator.storage import resume
 from orchestrator.storage.home import SweepFolder
@@ -82,14 +81,14 @@ class Wide:
             row |= {"makespan_s": ended_s - began_s, "per_s": count / (ended_s - began_s)}
         return row
 
-    def predicted_s(self, nodes: int, configs: int) -> float:
+    def estimated_s(self, nodes: int, configs: int) -> float:
         spec = parse_spec(self.spec(configs), source="wide")
         state = resume.preview(
             SweepFolder(self._home, "wide"), spec, default_mlflow_uri(self._home, {})
         )
-        (fleet,) = Forecaster(spec, state).fleets([f"{nodes} x cpu"], ())
-        assert fleet.forecast.seconds is not None
-        return fleet.forecast.seconds.value - START_S - REPORT_S
+        (fleet,) = estimate_fleets(spec, state, [f"{nodes} x cpu"], ())
+        assert fleet.time_left.seconds is not None
+        return fleet.time_left.seconds.median
 
 
 def main() -> None:
@@ -113,20 +112,20 @@ def main() -> None:
         wide.join(_FEW)
         rows = [wide.run(f"{_FEW} nodes, measured", _FEW, _FEW_TRIALS)]
         wide.join(nodes - _FEW)
-        predicted_s = wide.predicted_s(nodes, first)
+        estimated_s = wide.estimated_s(nodes, first)
         rows.append(wide.run(f"{nodes} nodes", nodes, first))
         shaking = threading.Thread(target=wide.shake, args=(asked.lost, first, second))
         shaking.start()
         rows.append(wide.run(f"{asked.lost} lost and joined", nodes, second))
         shaking.join()
-    ratio = predicted_s / rows[1]["makespan_s"]
+    ratio = estimated_s / rows[1]["makespan_s"]
     lines = [
         f"A wide cluster: {nodes} Ray nodes on this machine; a trial sleeps {asked.seconds:g} s",
         rig.table(rows, _DATA["columns"]),
-        f"predicted makespan: {predicted_s:.1f} s, {ratio:.3f} × the real one",
-        "to reach: efficiency at least 0.9, predictions within 10 %",
+        f"estimated makespan: {estimated_s:.1f} s, {ratio:.3f} × the real one",
+        "to reach: efficiency at least 0.9, estimates within 10 %",
     ]
-    rig.publish(asked.output, "wide", environment, lines, rows=rows, predicted_s=predicted_s)
+    rig.publish(asked.output, "wide", environment, lines, rows=rows, estimated_s=estimated_s)
 
 
 if __name__ == "__main__":

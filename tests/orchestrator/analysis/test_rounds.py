@@ -9,7 +9,6 @@ import pytest
 
 from orchestrator.analysis.arms.arm_summary import TrialCounts
 from orchestrator.analysis.comparisons.ranking import rankings
-from orchestrator.analysis.cost_model import observe
 from orchestrator.analysis.pairing.complete_rounds import BlockGap, match
 from orchestrator.analysis.pairing.pairs import (
     BaselineError,
@@ -71,8 +70,6 @@ def test_pruned_blocks_count_with_their_times_alone_and_their_other_trials_are_s
     assert compared.result is not None and compared.result.verdict == "equal"
     assert summary.front.left_out == 0
     assert [gap.missing for gap in summary.gaps] == [((PORTABLE, "pruned"), (XLA, "pruned"))] * 2
-    observed = observe([alone, replace(alone, trial=replace(alone.trial, key="other"))])
-    assert [observation.took for observation in observed] == [{"step_ms": 1.0}] * 2
 
 
 def test_rounds_and_blocks_of_several_configs_are_never_pooled() -> None:

@@ -27,7 +27,6 @@ CALLED_BY: dict[str, str] = {
     "list": "orchestrator.cli.list_sweeps.sweep_home",
     "report mine": "orchestrator.api.read_sweep",
     "best mine": "orchestrator.api.read_sweep",
-    "predict mine": "orchestrator.api.read_sweep",
     "bench torch/fused": "orchestrator.diagnostics.bench.make_bench",
     "query mine": "orchestrator.storage.tracking.reader.read_rows",
     "compare mine other": "orchestrator.api.read_sweep",

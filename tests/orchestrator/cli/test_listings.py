@@ -72,11 +72,11 @@ def test_a_plan_has_what_a_start_would_run_without_stopped_arms(run: Run, home: 
     for failures, own in ((3, 1), (2, 0)):
         words = ["plan", "mine.yaml", "--set", f"limits.failures={failures}"]
         listing = json.loads(run(*words, "--format", "json")[1])
-        assert (listing["format"], listing["version"]) == ("rnnsweep-plan", 4)
+        assert (listing["format"], listing["version"]) == ("rnnsweep-plan", 5)
         assert (len(listing["arms"]), listing["done"], listing["remaining"]) == (own, 3 * own, 0)
         status, out, err = run(*words, "--nodes", "2 x cpu")
         (fleet,) = json.loads(run(*words, "--nodes", "2 x cpu", "--format", "json")[1])["fleets"]
-        assert (fleet["forecast"]["remaining"], sum(fleet["nodes"].values())) == (0, 2)
+        assert (fleet["time_left"]["remaining"], sum(fleet["nodes"].values())) == (0, 2)
         assert (status, err) == (0, "") and out.startswith("sweep mine: ")
         assert ("nothing is left to run" in out) == (own == 0)
     code.write_text("def run(trial):\n    return\n")

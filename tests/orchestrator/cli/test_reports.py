@@ -7,7 +7,6 @@ import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 from unittest import mock
 
 import pytest
@@ -171,42 +170,3 @@ def test_the_best_config_has_the_code_that_puts_it_to_use(run: Run, report: Run)
     assert Path("model.py").read_text() == out
     assert head.startswith("# tensorflow/portable on ") and "units 32" in head
     assert any("jit_compile=False" in line for line in lines)
-
-
-class Prediction(NamedTuple):
-    """Settings that are predicted for, the exit code, and a part of what is printed."""
-
-    name: str
-    settings: str
-    code: int
-    named: str
-
-
-PREDICTIONS = [
-    Prediction(
-        name="a config within the measured ranges", settings="units=35", code=0, named="step_ms"
-    ),
-    Prediction(
-        name="a value beyond the measured ones",
-        settings="units=4000",
-        code=2,
-        named="units: expected 3",
-    ),
-    Prediction(name="a misspelt parameter", settings="unit=35", code=2, named="'unit'"),
-    Prediction(
-        name="a config without a searched parameter",
-        settings="layers=2",
-        code=2,
-        named="--set units=VALUE",
-    ),
-]
-
-
-@pytest.mark.parametrize("case", PREDICTIONS, ids=lambda case: case.name)
-@pytest.mark.usefixtures("report")
-def test_predictions_of_a_sweep(run: Run, case: Prediction) -> None:
-    done, out, err = run("predict", "quickstart", "--set", case.settings)
-    assert done == case.code
-    assert case.named in out + err
-    assert bool(out) == (case.code == 0)
-    assert len(err.splitlines()) == (case.code != 0), "in one line"
