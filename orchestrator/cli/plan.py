@@ -137,8 +137,9 @@ def _lines_here(left: TimeLeft, *, at_most: bool) -> Iterator[str]:
         return
     rest = f"{'at most ' if at_most else ''}{left.remaining}"
     if left.seconds is None:
-        yield f"{left.done} trials are done; how long the other {rest} take is not known before a"
-        yield f"  trial is complete of {_some_arms(left.unmeasured)}"
+        left_text = f"{left.done} trials are done; how long the other {rest} take is known once"
+        yield f"{left_text} each arm has run one"
+        yield from _unmeasured(left)
         return
     yield f"{left.done} trials are done; the other {rest} take about {_time_range(left.seconds)}"
     if len(left.by_class) > 1:
@@ -156,8 +157,8 @@ def _lines_of_fleets(here: TimeLeft, fleets: Sequence[FleetTimeLeft]) -> Iterato
         if not there.remaining:
             yield f"with {fleet.name}: no trial is missing"
         elif there.seconds is None:
-            yield f"with {fleet.name}: not known before a trial is complete of"
-            yield f"  {_some_arms(there.unmeasured)}. Run some configs on such nodes first"
+            yield f"with {fleet.name}: known once each arm has run a trial on such a node"
+            yield from _unmeasured(there)
         else:
             instead = f" instead of {duration(here.seconds.median)}" if here.seconds else ""
             trials = counted(there.remaining, "trial")
@@ -175,10 +176,12 @@ def _times_of_classes(left: TimeLeft) -> str:
     return "; ".join(f"{name} {duration(time.median)}" for name, time in left.by_class.items())
 
 
-def _some_arms(arms: Sequence[str]) -> str:
-    """Return the first arms, and how many more there are."""
-    more = f" and {len(arms) - _MOST_NAMED} more" if len(arms) > _MOST_NAMED else ""
-    return f"{'; '.join(arms[:_MOST_NAMED])}{more}"
+def _unmeasured(left: TimeLeft) -> Iterator[str]:
+    """Yield the first arms without a trial, and how many more there are."""
+    for arm in left.unmeasured[:_MOST_NAMED]:
+        yield f"  no trial of {arm}"
+    if len(left.unmeasured) > _MOST_NAMED:
+        yield f"  and of {len(left.unmeasured) - _MOST_NAMED} more"
 
 
 def _time_range(time: Quartiles) -> str:
