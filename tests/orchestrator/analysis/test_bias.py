@@ -1,10 +1,7 @@
 """The bound that a verdict on a busy machine must exceed, by the load that was there."""
 
-import itertools
-import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
@@ -24,10 +21,7 @@ from orchestrator.core.criteria import MeasureMode
 from orchestrator.hardware import OtherWork, classify
 from orchestrator.planning.plan import PlannedArm
 from orchestrator.report.render import summarise
-from tests.benchmarks import bias_curve
-from tests.benchmarks.bias import LOADS, Measured, biases
-from tests.benchmarks.bias import QUIET as QUIET_LOAD
-from tests.building.arms import CPU, GPU, PORTABLE, XLA
+from tests.building.arms import CPU, PORTABLE, XLA
 from tests.building.hardware import build_node, build_timing_use
 from tests.building.records import build_record
 from tests.building.trials import build_timed_trials, change_trial
@@ -36,8 +30,6 @@ FUSED = Arm("torch/fused", CPU)
 JAX = Arm("jax/portable", CPU)
 BASE = Arm("tensorflow/portable", build_timing_use(CPU))
 SLICED = Arm("tensorflow/portable+xla", build_timing_use(CPU))
-TF_GPU = Arm("tensorflow/portable", GPU)
-
 QUIET: Mapping[str, float] = {}
 
 
@@ -96,14 +88,10 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> MeasuredBias:
 @pytest.mark.parametrize(
     ("load", "factor"),
     [
-        (0.0, 1.1),  # below the least load that was measured
-        (5.0, 1.1),
         (12.5, math.sqrt(1.1 * 1.4)),  # halfway between two loads of one core
         (20.0, 1.4),  # of one core
         (25.0, math.sqrt(1.1 * 2.0)),  # of each core
-        (40.0, 2.0),  # of each core
         (60.0, 2.0),
-        (60.1, math.inf),
     ],
 )
 def test_the_bound_is_interpolated_and_grows_with_the_load(load: float, factor: float) -> None:
@@ -121,23 +109,15 @@ def test_a_falling_share_of_a_larger_dose_does_not_break_the_order() -> None:
 @pytest.mark.parametrize(
     ("arms", "rounds", "factor"),
     [
-        ((PORTABLE, XLA), [(others(40.0), others(40.0))], 2.0),
         ((PORTABLE, XLA), [(others(20.0), others(30.0))], 1.483),  # the mean of both
         ((PORTABLE, XLA), [(others(16.0), others(50.0))], 3.0),  # not the same other work
         ((PORTABLE, XLA), [(others(40.0), others(40.0)), (QUIET, QUIET)], math.sqrt(2.0)),
-        ((PORTABLE, XLA), [(QUIET, others(40.0))], 3.0),
-        ((PORTABLE, TF_GPU), [(others(40.0), others(40.0))], 3.0),
         ((PORTABLE, JAX), [(others(40.0), others(40.0))], 2.5),
         ((PORTABLE, FUSED), [(others(40.0), others(40.0))], 30.0),
-        ((PORTABLE, FUSED), [(others(40.0), QUIET)], 40.0),
         ((BASE, SLICED), [(others(40.0), QUIET)], 2.2),  # they take turns
         ((PORTABLE, XLA), [({"other_processes": 5.0, "host_steal": 7.5}, others(12.5))], 1.251),
-        ((PORTABLE, XLA), [({"slow_canary": 1.5}, others(10.0))], 2.0),  # of an unknown load
         ((PORTABLE, XLA), [({"slow_canary": 1.5, **others(5.0)}, others(5.0))], 1.1),
-        ((PORTABLE, XLA), [({"throttling": 30.0, **others(5.0)}, others(5.0))], 2.0),
-        ((PORTABLE, XLA), [(others(90.0), others(90.0))], math.inf),
         ((PORTABLE, XLA), [({"shared_gpu": 1.0}, others(5.0)), (QUIET, QUIET)], math.inf),
-        ((PORTABLE, XLA), [(QUIET, QUIET)], 1.0),
     ],
 )
 def test_the_bias_of_a_mean_is_the_mean_of_the_bounds_of_its_rounds(
@@ -159,77 +139,11 @@ def test_a_verdict_must_exceed_the_bound_of_the_load_that_was_there(
         change_trial(trial, disturbance=others(load))
         for trial in build_timed_trials({PORTABLE: 16.0, XLA: 10.0})
     ]
-    (comparison,) = summarise(build_record(trials, (PORTABLE, XLA))).comparisons
+    summary = summarise(build_record(trials, (PORTABLE, XLA)))
+    (comparison,), (ranking,) = summary.comparisons, summary.rankings
     assert (comparison.verdict, comparison.provisional) == (verdict, verdict == "faster")
     assert comparison.bias == pytest.approx(bound)
-
-
-def test_curves_have_the_largest_bias_of_each_load_and_the_table_has_them_all() -> None:
-    rows = [
-        {"mode": "full", "kind": "within", "where": "one core", "dose": dose, **figures}
-        for dose, figures in (
-            (10, {"others_pct": 4.0, "at_most": 1.05}),
-            (10, {"others_pct": 6.0, "at_most": 1.2}),
-            (100, {"others_pct": 30.0, "at_most": 2.0}),
-        )
-    ]
-    environment = {"cpus": "2", "cpu": "AMD EPYC", "date": "2026-11-27"}
-    data = json.loads(json.dumps(bias_curve.curves({"biases": rows, "environment": environment})))
-    made = bias_from_json(data)
-    assert made.up_to_pct == 30.0
-    (only,) = made.curves
-    factors = {point.dose_pct: point.factor for point in only.points}
-    assert factors == pytest.approx({10: 1.2, 100: 2.0}, abs=0.001)
-    head, _, row = bias_curve.table(made).splitlines()
-    assert [cell.strip() for cell in head.split("|")[2:-1]] == ["10 %", "100 %"]
-    assert row.count("×") == 2
-    page = "a\n<!-- bias -->\nold\n<!-- end of bias -->\nb\n"
-    assert row in bias_curve.page(page, made) and "old" not in bias_curve.page(page, made)
-
-
-SLOWDOWNS = {"tensorflow/portable": 1.5, "jax/portable": 1.2, "torch/fused": 8.0}
-"""By how much each arm is slowed down by the largest load of one core; less by the others."""
-
-
-def measured_times(spread: float) -> list[Measured]:
-    """Return what the benchmark measures of arms that are slowed down in proportion to a load."""
-    times = []
-    for repeat, load, (arm, slowdown) in itertools.product(
-        range(3), (QUIET_LOAD, *LOADS), SLOWDOWNS.items()
-    ):
-        factor = slowdown ** (load.dose / 200)
-        noise = math.exp(spread * (repeat - 1))
-        others_pct = load.dose / 4
-        times.append(
-            Measured(
-                repeat, 320, "full", arm, load.where, load.dose, 10 * factor * noise, others_pct
-            )
-        )
-    return times
-
-
-def test_the_benchmark_finds_how_far_each_load_moves_each_ratio() -> None:
-    found = {(one.name, one.where, one.dose): one for one in biases(measured_times(spread=0.0))}
-    between = found["torch/fused against tensorflow/portable", "each core", 200]
-    assert (between.kind, between.others_pct) == ("between barriers", 50.0)
-    assert [between.bias, between.at_most] == pytest.approx([8.0 / 1.5] * 2)
-    alone = found["jax/portable", "one core", 100]
-    assert alone.kind == "alone"
-    assert alone.bias == pytest.approx(math.sqrt(1.2))
-    assert len(found) == len(LOADS) * (3 + 3)
-
-
-def test_a_bias_that_was_measured_with_noise_has_a_higher_bound() -> None:
-    """The repeats differ by a common factor, which cancels within a part, and by a little else."""
-    times = measured_times(spread=0.2)
-    times = [
-        replace(one, step_ms=one.step_ms * (1.05 if (one.repeat + one.dose) % 2 else 1.0))
-        for one in times
-    ]
-    largest = {one.name: one for one in biases(times) if (one.where, one.dose) == ("one core", 75)}
-    alone = largest["torch/fused"]
-    assert alone.bias == pytest.approx(8.0 ** (75 / 200), rel=0.06)
-    assert 1.02 < alone.at_most / alone.bias < 1.2
+    assert (ranking.provisional, ranking.sole) == (True, verdict == "faster")
 
 
 @pytest.mark.parametrize(
@@ -237,9 +151,7 @@ def test_a_bias_that_was_measured_with_noise_has_a_higher_bound() -> None:
     [
         (("tensorflow/portable", "tensorflow/portable+xla"), 5.0, 1.0, 1.0),
         (("tensorflow/portable", "tensorflow/portable+xla"), 50.0, 1.5, 5.0),
-        (("tensorflow/portable", "torch/fused"), 50.0, 5.0, 200.0),
         (("tensorflow/portable", "torch/fused"), 99.0, math.inf, math.inf),
-        (("tensorflow/portable",), 50.0, 1.0, 1.0),
     ],
 )
 def test_other_work_alone_can_cause_what_was_measured_at_such_a_load(

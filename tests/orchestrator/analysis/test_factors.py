@@ -140,21 +140,6 @@ def test_a_difference_that_other_work_can_cause_is_open_and_accuracies_are_not_a
     assert (only(learned).standing, learned.provisional) == ("worse", False)
 
 
-@pytest.mark.parametrize(("observed", "is_unknown"), [(7, True), (8, False)])
-def test_an_answer_by_time_says_that_other_work_is_unknown_in_more_than_a_third_of_the_blocks(
-    observed: int, is_unknown: bool
-) -> None:
-    short = crossed(additive, energy_absent="it was too short")
-    trials = [
-        change_trial(trial, metrics={**trial.metrics, "others_cpu_pct": 2.0})
-        if trial.block < observed
-        else trial
-        for trial in short.trials
-    ]
-    for answer in answers(replace(short, trials=tuple(trials))).values():
-        assert answer.other_work_unknown == (answer.is_ratio and is_unknown)
-
-
 def test_few_blocks_have_an_effect_and_no_verdict() -> None:
     contrast = only(answers(crossed(additive, blocks=4))["threads", "step_ms"])
     assert (contrast.standing, contrast.is_judged) == ("inconclusive", False)

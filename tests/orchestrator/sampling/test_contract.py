@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any
 
-import optuna
 import pytest
 
 from orchestrator.core.trial import Config, canonical
@@ -58,9 +57,7 @@ BUILT_IN = [
     for kind in SAMPLERS
 ]
 FOREIGN = [
-    Sampled("foreign", "my_samplers:Neighbours"),
     Sampled("foreign with arguments", {"name": "my_samplers:Neighbours", "share": 0.8}),
-    Sampled("of Optuna", {"name": "optuna.samplers:TPESampler", "n_startup_trials": 4}),
     Sampled("genetic", {"name": "optuna.samplers:NSGAIISampler", "population_size": 5}),
 ]
 SAMPLED = pytest.mark.parametrize("case", BUILT_IN + FOREIGN, ids=lambda case: case.name)
@@ -239,8 +236,3 @@ def test_a_pruner_ends_bad_blocks_not_before_its_first_epoch_and_a_stopped_searc
         assert max(counts[: search.pruner.startup_blocks], default=EPOCHS) == EPOCHS
         assert epochs_of(search, replayed=15) == counts
     assert min(counts) < EPOCHS == max(counts)
-
-
-def test_the_study_has_the_pruner_of_the_search() -> None:
-    made = pruned_search({"name": "median", "n_warmup_steps": 4}).pruner
-    assert made is not None and isinstance(made.make(), optuna.pruners.MedianPruner)

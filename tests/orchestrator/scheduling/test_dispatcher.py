@@ -245,13 +245,10 @@ class Round:
 @pytest.mark.parametrize(
     "case",
     [
-        Round("the other one is missing", None, [0]),
         Round("the other one is of another round", ("2", "complete", "a"), [0, 1]),
         Round("complete", ("1", "complete", "a"), []),
         Round("the other one failed", ("1", "failed", "a"), []),
-        Round("the other one failed, and is retried", ("1", "failed", "a"), [0], True),
         Round("a failure of the kernel is no failure", ("1", "wrong_kernel", "a"), [], True),
-        Round("each on its own node", ("2", "complete", "b"), []),
     ],
     ids=lambda case: case.name,
 )

@@ -89,14 +89,6 @@ def test_the_last_list_is_run_whole_and_once_whatever_lists_came_before(
     assert work(last, everything) == []
 
 
-def test_a_grid_of_other_parameters_is_another_sweep() -> None:
-    other = build_spec(
-        USER_WORKLOAD, sampler="grid", configs=None, space={"units": [1], "layers": [1, 2]}
-    )
-    (line,) = input_changes(resume.identify(spec_of([1], "grid"), 1), resume.identify(other, 1))
-    assert line == 'search.space: ["units"] -> ["layers", "units"]'
-
-
 def test_a_sampler_of_another_name_may_run_the_whole_space(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Qmc, "configs_from", "space")
     before, after = spec_of([1, 2], "qmc"), spec_of([2, 3], "qmc")

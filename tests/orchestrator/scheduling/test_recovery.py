@@ -130,9 +130,7 @@ class Losses:
 @pytest.mark.parametrize(
     "losses",
     [
-        Losses("W", False),
         Losses("WW", True),
-        Losses("NN", False),
         Losses("NNN", True),
         Losses("NNW", False),
         Losses("NWNW", True),

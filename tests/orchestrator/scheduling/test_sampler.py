@@ -1,7 +1,7 @@
 """Optuna's samplers, asked block by block: no config twice, and a stopped sweep resumes."""
 
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 
@@ -49,68 +49,25 @@ def run(suggester: Suggester, count: int) -> list[Config]:
     return seen_configs
 
 
-@pytest.mark.parametrize(
-    ("sampler", "count"), [("tpe", 40), ("nsga2", 130), ("random", 16), ("qmc", 90)]
-)
-def test_configs_are_in_the_space_and_unlike_and_a_stopped_search_resumes(
-    sampler: str, count: int
-) -> None:
-    """Beyond what TPE sees, two generations of NSGA-II, and repetitions of QMC."""
-    wanted = search(sampler)
-    if sampler == "tpe":
-        wanted = wanted.model_copy(update={"sampler": ForgetfulTpe()})
-    configs = run(Suggester(wanted, seed=3), count)
-    assert len({canonical(config) for config in configs}) == count
-    for config in configs:
-        assert all(wanted.space[name].contains(value) for name, value in config.items())
-        assert ("dropout" in config) is (config["layers"] == 2)
-    assert any(config["layers"] == 2 for config in configs)
+def test_beyond_what_a_sampler_sees_no_config_comes_twice_and_a_stopped_search_resumes() -> None:
+    wanted = search("tpe").model_copy(update={"sampler": ForgetfulTpe()})
+    configs = run(Suggester(wanted, seed=3), 40)
+    assert len({canonical(config) for config in configs}) == 40
     second = Suggester(wanted, seed=3)
     for index, config in enumerate(configs):
-        if index < count - 10:
+        if index < 30:
             second.replay(index, config)
         else:
             assert second.suggest(index) == config
         second.report(index, values(config))
-    assert sampler != "tpe" or len(second._finished.numbers) == 20
-    assert len(second._memory.get_all_trials(0)) >= count, "pruners see all"
+    assert len(second._finished.numbers) == 20
+    assert len(second._memory.get_all_trials(0)) >= 40, "pruners see all"
 
 
-def follow(suggester: Suggester, index: int, config: Config) -> list[float]:
-    """Report the epochs of a block up to its end, to the sampler too; return their values."""
-    curve = [float(config["x"]) + 0.1 * epoch for epoch in range(10)]
-    for step, value in enumerate(curve):
-        if suggester.should_prune(index, step, value):
-            suggester.report(index, None, is_pruned=True)
-            return curve[: step + 1]
-    suggester.report(index, curve[-1:])
-    return curve
-
-
-@pytest.mark.parametrize(
-    "pruner",
-    [
-        {"name": "median", "n_warmup_steps": 2},
-        {"name": "hyperband", "max_resource": 9},
-    ],
-    ids=lambda pruner: pruner["name"],
-)
-def test_a_pruner_ends_bad_blocks_of_tpe_and_a_stopped_search_resumes(pruner: Any) -> None:
-    space = {"x": {"low": 0.0, "high": 1.0}}
-    objectives = {"val_accuracy": "maximize"}
-    wanted = search("tpe", space=space, objectives=objectives, pruner=pruner)
-    first, second = Suggester(wanted, seed=3), Suggester(wanted, seed=3)
-    curves = []
-    for index in range(20):
-        config = first.suggest(index)
-        assert config is not None
-        if index < 15:
-            second.replay(index, config)
-        else:
-            assert second.suggest(index) == config
-        curves.append(follow(first, index, config))
-        assert follow(second, index, config) == curves[-1]
-    assert min(map(len, curves)) < 10 == len(max(curves)), "the best one is whole"
+def test_the_order_of_a_grid_depends_on_the_seed_alone() -> None:
+    wanted = search("grid", configs=None, space={"units": [8, 16, 32], "layers": [1, 2]})
+    orders = [run(Suggester(wanted, seed), 6) for seed in (0, 0, 1)]
+    assert orders[0] == orders[1] != orders[2]
 
 
 @pytest.mark.parametrize(("over", "follows"), [("mean", True), ("tensorflow/kernel0", False)])
@@ -133,17 +90,6 @@ def test_without_a_stopped_arm_the_pruner_follows_another_one_that_is_read(
     suggestions.observe(ended, stops_its_arm=True)
     assert suggestions.take_epoch(0, second.arm, 0, {"val_accuracy": 0.1}, "key") == follows
     assert suggestions.unread == ([] if follows else ["val_accuracy"])
-
-
-def test_a_grid_is_exhaustive_and_its_order_depends_on_the_seed_alone() -> None:
-    deep = {"choices": [1, 2], "when": {"layers": 2}}
-    space = {"units": [8, 16, 32], "layers": [1, 2], "x": deep}
-    wanted = search("grid", configs=None, space=space, objectives={})
-    suggesters = [Suggester(wanted, seed) for seed in (0, 0, 1)]
-    orders = [run(suggester, 9) for suggester in suggesters]
-    assert suggesters[0].suggest(9) is None
-    assert {canonical(c) for c in orders[0]} == {canonical(c) for c in wanted.grid()}
-    assert orders[0] == orders[1] != orders[2]
 
 
 def test_a_sampler_that_only_repeats_itself_is_helped_out() -> None:

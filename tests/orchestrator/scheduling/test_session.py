@@ -20,7 +20,7 @@ from tests.building.hardware import build_node
 from tests.building.scheduling import build_outcome_of
 from tests.building.sessions import SampleSession
 from tests.building.specs import USER_WORKLOAD, build_spec_text
-from tests.building.trials import IDENTITY, build_failed_trial, build_full_trial
+from tests.building.trials import build_failed_trial, build_full_trial
 
 TRIED = {**USER_WORKLOAD, "settings": {"epochs": 2, "units": 1}, "limits": {"attempts": 2}}
 SPEC = build_spec_text(TRIED)
@@ -111,18 +111,13 @@ def test_the_models_of_the_best_trials_stay(
     assert kept() == {best, other}
 
 
-def test_a_trainer_is_asked_for_the_config_and_the_work_of_the_arm(sample: SampleSession) -> None:
-    trial, ledger = sample.assign().trial, sample.dispatcher.ledger
-    ledger.identity = replace(ledger.identity, code={"mine.py": "0123"})
-    request = sample.session.request(trial)
-    assert request.code == {"mine.py": "0123"}
-    assert request.settings == {"epochs": 2, "units": 1, **trial.config}
-    assert (request.seed, request.data_digest) == (trial.seed, IDENTITY.data_digest)
+def test_the_settings_of_an_arm_override_those_of_the_spec(sample: SampleSession) -> None:
+    trial = sample.assign().trial
+    assert sample.session.request(trial).settings == {"epochs": 2, "units": 1, **trial.config}
     short = replace(trial.arm.hardware, usage=Usage(settings={"epochs": 1}))
-    less = sample.session.request(replace(trial, arm=Arm("python/a", short)))
-    assert less.settings == {**request.settings, "epochs": 1}
-    deep = replace(trial.arm, variant=Variant("deep", {"units": 9}))
-    assert sample.session.request(replace(trial, arm=deep)).settings["units"] == 9
+    deep = Arm("python/a", short, Variant("deep", {"units": 9}))
+    settings = sample.session.request(replace(trial, arm=deep)).settings
+    assert settings == {**trial.config, "epochs": 1, "units": 9}
 
 
 @pytest.mark.parametrize(

@@ -139,19 +139,9 @@ def finish(count: int, error: BaseException | None = None) -> Callable[..., None
     return run_trials
 
 
-PHASES = ["Opening MLflow", "Starting Ray", "Loading Ray Tune"]
-PHASES += ["Recording the last trials in MLflow", "Closing MLflow"]
-
-
 def run_to_the_end(run: Run, store: Store) -> RunResult:
     """Run the first generation of a sweep of six trials, in one start."""
     return run(build_spec(BASE), store, trials=finish(6))
-
-
-def test_a_start_names_its_phases(run: Run, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level("INFO", "rnnsweep"):
-        run_to_the_end(run, Store())
-    assert [text for text in caplog.messages if text[0].isupper()] == PHASES
 
 
 def test_a_busy_machine_is_told_of_before_anything_runs(
@@ -246,14 +236,6 @@ def test_missing_data_are_refused_where_a_trial_would_need_them(
     run(build_spec(**BUILT_IN, repeats=9), store, trials=finish(0), address="auto")
 
 
-def test_the_store_of_a_stopped_sweep_is_waited_for_less_than_of_a_complete_one(run: Run) -> None:
-    store = Store()
-    run(build_spec(BASE), store, trials=finish(2, Stopped("the head is gone")))
-    assert store.limits() == [10, 30, 10]
-    run(build_spec(BASE), store, trials=finish(4))
-    assert store.limits() == [300, None, 60]
-
-
 def test_a_sweep_that_is_stopped_while_its_store_is_opened_announces_no_trials(run: Run) -> None:
     def interrupt(text: str) -> None:
         if text == "Opening MLflow":
@@ -295,13 +277,6 @@ def test_a_complete_sweep_runs_nothing_and_keeps_the_report_that_the_store_has(r
     assert (first.summary is None, second.summary) == (False, None)
     assert store.close.call_args.args == ("complete", {}, None)
     assert [len(call.args[0]) for call in store.read.call_args_list] == [6, 6]
-
-
-@pytest.mark.parametrize("takes_over", [False, True])
-def test_the_lease_of_another_is_taken_over_only_when_asked(run: Run, takes_over: bool) -> None:
-    store = Store()
-    run(build_spec(BASE), store, trials=finish(6), take_over=takes_over)
-    assert store.is_taken_over == takes_over
 
 
 def test_a_fresh_generation_runs_every_trial_and_keeps_the_first(run: Run, tmp_path: Path) -> None:

@@ -94,11 +94,6 @@ def test_a_tune_trial_ends_after_many_jobs_and_its_lane_works_on(
     assert isinstance(search.suggest("b"), dict)
 
 
-def test_a_trial_has_a_fresh_trainer_where_the_spec_wants_it(tmp_path: Path) -> None:
-    for name, spec in {"warm": SPEC, "fresh": f"{SPEC}trainer: fresh\n"}.items():
-        assert job_of(search_of(SampleSession(tmp_path / name, spec))).fresh == (name == "fresh")
-
-
 def test_the_actor_is_asked_for_a_round_and_answers_with_all_of_it(tmp_path: Path) -> None:
     sample = SampleSession(tmp_path, TIMED)
     search = search_of(sample)
