@@ -146,8 +146,7 @@ def _lines_here(left: TimeLeft, *, at_most: bool) -> Iterator[str]:
         yield f"  {_times_of_classes(left)}"
     if left.usd is not None:
         yield f"  and cost {_usd_range(left.usd)} USD, with all nodes for all of that time"
-    yield "  from the median and the quartiles of each arm's trials; starting and reporting come on"
-    yield "  top"
+    yield "  by each arm's own trials: median (quartiles); starting and reporting come on top"
 
 
 def _lines_of_fleets(here: TimeLeft, fleets: Sequence[FleetTimeLeft]) -> Iterator[str]:
