@@ -137,8 +137,10 @@ def _lines_here(left: TimeLeft, *, at_most: bool) -> Iterator[str]:
         return
     rest = f"{'at most ' if at_most else ''}{left.remaining}"
     if left.seconds is None:
-        left_text = f"{left.done} trials are done; how long the other {rest} take is known once"
-        yield f"{left_text} each arm has run one"
+        yield (
+            f"{left.done} trials are done; how long the other {rest} take is known once each arm "
+            "has completed one"
+        )
         yield from _unmeasured(left)
         return
     yield f"{left.done} trials are done; the other {rest} take about {_time_range(left.seconds)}"
@@ -156,7 +158,7 @@ def _lines_of_fleets(here: TimeLeft, fleets: Sequence[FleetTimeLeft]) -> Iterato
         if not there.remaining:
             yield f"with {fleet.name}: no trial is missing"
         elif there.seconds is None:
-            yield f"with {fleet.name}: known once each arm has run a trial on such a node"
+            yield f"with {fleet.name}: known once each arm has completed a trial on such a node"
             yield from _unmeasured(there)
         else:
             instead = f" instead of {duration(here.seconds.median)}" if here.seconds else ""
@@ -176,9 +178,11 @@ def _times_of_classes(left: TimeLeft) -> str:
 
 
 def _unmeasured(left: TimeLeft) -> Iterator[str]:
-    """Yield the first arms without a trial, and how many more there are."""
+    """Yield the first arms without a trial, and how many more there are; none if all are."""
+    if not left.done:
+        return
     for arm in left.unmeasured[:_MOST_NAMED]:
-        yield f"  no trial of {arm}"
+        yield f"  no complete trial of {arm}"
     if len(left.unmeasured) > _MOST_NAMED:
         yield f"  and of {len(left.unmeasured) - _MOST_NAMED} more"
 
