@@ -49,7 +49,7 @@ PLAN = Format("a plan", 5, id="rnnsweep-plan")
     multiple=True,
     metavar="FLEET",
     help=(
-        "Predict the rest of the sweep on these nodes too, such as '4 x NVIDIA T4, 8 x lab.json'"
+        "Estimate the rest of the sweep on these nodes too, such as '4 x NVIDIA T4, 8 x lab.json'"
         " (a class with measured trials, or a file of hardware --format json); may be repeated."
     ),
 )

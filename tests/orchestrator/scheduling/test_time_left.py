@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.core.arms import Arm
 from orchestrator.core.errors import Refusal
-from orchestrator.core.trial import Block, FinishedTrial, Outcome, make_trial
+from orchestrator.core.trial import Block, FinishedTrial, Outcome, OutcomeStatus, make_trial
 from orchestrator.hardware import Node, classify
 from orchestrator.planning.plan import make_plan
 from orchestrator.scheduling.remaining import remaining_work
@@ -46,7 +46,7 @@ def seconds_of(arm: Arm, index: int) -> float:
 
 
 def run_before(
-    blocks: int, nodes: Sequence[Node], **changes: Any
+    blocks: int, nodes: Sequence[Node], status: OutcomeStatus = "complete", **changes: Any
 ) -> tuple[SweepSpec, journal.JournalState]:
     """Run some blocks of a sweep of 30; a trainer keeps running after an arm's first trial."""
     usual = {"configs": 30, "space": {"units": {"low": 8, "high": 128}}, "prices": PRICES}
@@ -56,7 +56,7 @@ def run_before(
         block = Block(index, {"units": 8 + index})
         records.append(journal.BlockSuggested(index, block.config, 0.0))
         for arm in make_plan(spec, classify(nodes)).arms:
-            outcome = Outcome("complete", 0.0, seconds_of(arm, index), trainer_trials=index)
+            outcome = Outcome(status, 0.0, seconds_of(arm, index), trainer_trials=index)
             trial = make_trial(IDENTITY, block, arm, 0)
             records.append(journal.TrialFinished(FinishedTrial(trial, outcome)))
     state = journal.replay(records)
@@ -107,6 +107,17 @@ def test_nodes_without_a_price_by_the_hour_have_no_cost() -> None:
     assert time_left(6, prices=None).usd is None
     by_kwh = {"hardware": "cpu", "usd_per_kwh": 0.3, "source": "a bill", "date": "2026-11-01"}
     assert time_left(6, prices=[by_kwh]).usd is None
+
+
+def test_a_node_is_paid_with_all_of_its_gpus() -> None:
+    left = time_left(11, [T4], hardware=["gpu"], prices=[{**PRICES[0], "hardware": "NVIDIA T4"}])
+    assert left.seconds is not None and left.usd is not None
+    assert left.usd.median == pytest.approx(4 * 3.6 * left.seconds.median / 3600)
+
+
+def test_failed_trials_show_no_time() -> None:
+    left = time_left(1, status="failed")
+    assert (left.done, left.seconds, len(left.unmeasured)) == (2, None, 2)
 
 
 def test_the_slowest_class_decides() -> None:
