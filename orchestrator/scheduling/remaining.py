@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import yaml
 
@@ -15,15 +14,11 @@ from orchestrator.core.arms import Arm
 from orchestrator.core.failures import FailureLimit
 from orchestrator.core.formats import this_rnnsweep
 from orchestrator.core.start_command import UNKNOWN_START, StartCommand
-from orchestrator.core.stopping import StopDecision, StoppingRule
+from orchestrator.core.stopping import StopDecision
 from orchestrator.core.trial import Block, FinishedTrial, SweepIdentity
 from orchestrator.planning.plan import Plan
 from orchestrator.scheduling.ledger import Ledger
-from orchestrator.scheduling.stopping_rules import (
-    MakeRules,
-    decision_that_holds,
-    stopping_rules,
-)
+from orchestrator.scheduling.stopping_rules import decision_that_holds, stopping_rules
 from orchestrator.spec import SweepSpec
 from orchestrator.storage import resume
 from orchestrator.storage.journal import (
@@ -46,13 +41,13 @@ class RemainingWork:
     outcomes that are not in `history` too.
     """
 
+    spec: SweepSpec
     identity: SweepIdentity
     plan: Plan
     history: Sequence[Block | FinishedTrial]
     missing: int
     stop_decision: StopDecision | None
     failures: FailureLimit
-    make_rules: Callable[[Plan], Sequence[StoppingRule]]
 
     @property
     def running(self) -> Plan:
@@ -62,7 +57,7 @@ class RemainingWork:
     def new_ledger(self) -> Ledger:
         """Return an empty ledger of the plan, for the history and for what runs from now on."""
         has_decision = self.stop_decision is not None
-        rules = () if has_decision else self.make_rules(self.plan)
+        rules = () if has_decision else stopping_rules(self.spec, self.plan)
         return Ledger(self.identity, self.plan, self.failures.replay(), rules)
 
 
@@ -72,7 +67,6 @@ def remaining_work(
     state: JournalState,
     *,
     retry_failed: bool,
-    rules: MakeRules = stopping_rules,
 ) -> RemainingWork:
     """Return what earlier starts leave of the plan for the present nodes.
 
@@ -86,8 +80,7 @@ def remaining_work(
     retimed = resume.trials_to_retime(state, running, retry_failed=retry_failed)
     history = list(resume.events(state, retry_failed=retry_failed, retimed=retimed))
     plan = full_plan.resumed_from(history)
-    make_rules = partial(rules, spec)
-    ledger = Ledger(state.identity, plan, failures.replay(), make_rules(plan))
+    ledger = Ledger(state.identity, plan, failures.replay(), stopping_rules(spec, plan))
     ledger.replay(history)
     decision = ledger.stop_decision or decision_that_holds(ledger.stopping_rules, state)
     if decision is not None:
@@ -96,7 +89,7 @@ def remaining_work(
         plan = replace(plan, ending="open")
     ledger.plan = plan
     missing = ledger.count_missing()
-    return RemainingWork(state.identity, plan, history, missing, decision, failures, make_rules)
+    return RemainingWork(spec, state.identity, plan, history, missing, decision, failures)
 
 
 def first_records(work: RemainingWork, state: JournalState) -> list[Record]:

@@ -1,14 +1,11 @@
 """The rules that stop a sweep before its last block: the one list of them, made from the spec."""
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
 
 from orchestrator.core.stopping import EarlierDecision, StopDecision, StoppingRule
 from orchestrator.planning.plan import Plan
 from orchestrator.spec import SweepSpec
 from orchestrator.storage.journal import JournalState
-
-MakeRules: TypeAlias = Callable[[SweepSpec, Plan], Sequence[StoppingRule]]
 
 
 def stopping_rules(spec: SweepSpec, plan: Plan) -> list[StoppingRule]:

@@ -20,7 +20,6 @@ from orchestrator.scheduling.lane_queue import Assignment
 from orchestrator.scheduling.recovery import Recovery
 from orchestrator.scheduling.remaining import RemainingWork, remaining_work
 from orchestrator.scheduling.session import Session
-from orchestrator.scheduling.stopping_rules import MakeRules, stopping_rules
 from orchestrator.scheduling.watcher import Watcher
 from orchestrator.spec import parse_spec
 from orchestrator.storage.journal import Journal, JournalState, SweepOpened, read
@@ -54,9 +53,8 @@ class SampleSession:
         folder: Path,
         text: str,
         nodes: tuple[Node, ...] = (HERE,),
-        rules: MakeRules = stopping_rules,
     ) -> None:
-        self._nodes, self._rules = nodes, rules
+        self._nodes = nodes
         self.journal = Journal(folder)
         if self.journal.state is None:
             self.journal.append(SweepOpened(IDENTITY, {}))
@@ -101,9 +99,7 @@ class SampleSession:
         return [gpu for answer in answers if answer for gpu in answer()]
 
     def work(self) -> RemainingWork:
-        return remaining_work(
-            self.spec, self.plan, self.state(), retry_failed=False, rules=self._rules
-        )
+        return remaining_work(self.spec, self.plan, self.state(), retry_failed=False)
 
     def state(self) -> JournalState:
         state = read(self.journal.path.parent)
@@ -125,4 +121,4 @@ class SampleSession:
     def killed(self, text: str) -> "SampleSession":
         """Return the next start, after this driver ended without a word."""
         self.journal.close()
-        return SampleSession(self.journal.path.parent, text, self._nodes, self._rules)
+        return SampleSession(self.journal.path.parent, text, self._nodes)

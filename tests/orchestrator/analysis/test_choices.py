@@ -20,7 +20,7 @@ from tests.building.arms import CPU, GPU, PORTABLE, UNROLL, XLA
 from tests.building.hardware import build_timing_use
 from tests.building.known_records import UNITS, build_record_by_laws
 from tests.building.large_records import build_large_record
-from tests.building.records import build_record, disturb_blocks
+from tests.building.records import build_record
 from tests.building.trials import build_trial, change_trial
 from tests.profiles import draws
 
@@ -96,16 +96,6 @@ def test_each_question_has_its_group() -> None:
         assert groups_of(replace(record, trials=tuple(trials)))["energy_per_sample_j"] == []
     sliced = Arm(XLA.implementation, build_timing_use(CPU))
     assert groups_of(timed_sweep({PORTABLE: 12.0, sliced: 10.0}))["step_ms"] == []
-
-
-def test_a_group_ignores_disturbances_of_other_arms() -> None:
-    gpu = [Arm(arm.implementation, GPU) for arm in (PORTABLE, XLA)]
-    times = dict(zip((PORTABLE, XLA, *gpu), (12.0, 10.0, 6.0, 5.0), strict=True))
-    record = disturb_blocks(timed_sweep(times), dict.fromkeys((PORTABLE, XLA), range(4)))
-    groups = {group.within: group for group in rankings(match(record), "step_ms", 0.02)}
-    on_cpus, on_gpus = groups[str(CPU)], groups[str(GPU)]
-    assert (on_cpus.disturbed, on_cpus.sole, on_cpus.blocks) == (4, False, 8)
-    assert (on_gpus.disturbed, on_gpus.sole, on_gpus.blocks) == (0, True, 8)
 
 
 def compiling_sweep(

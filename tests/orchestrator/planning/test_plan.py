@@ -16,7 +16,7 @@ from orchestrator.planning.plan import Plan, UnusableGpu, make_plan
 from orchestrator.scheduling.runnable import expect_runnable, replaced_baseline
 from orchestrator.spec import SweepSpec, load_spec
 from tests.building.hardware import build_node
-from tests.building.specs import USER_WORKLOAD, build_spec
+from tests.building.specs import build_spec
 from tests.nvml.simulated import SimulatedGpu, SimulatedNvml
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -45,18 +45,6 @@ def reasons(laid: Plan) -> dict[str, str]:
 def only_lane(laid: Plan) -> Lane:
     ((lane,),) = (group.lanes for group in make_lanes(laid))
     return lane
-
-
-def test_a_plan_names_the_line_that_trains_when_a_file_is_imported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    wanted = build_spec(USER_WORKLOAD, workload="script:run")
-    described = []
-    for guard in ("", "if __name__ == '__main__': "):
-        Path("script.py").write_text(f"def run(trial): ...\n{guard}model.fit(x, y)\n")
-        described.append(describe_plan(wanted, make_plan(wanted, machine())))
-    assert ["script.py:2" in text for text in described] == [True, False]
 
 
 def test_what_runs_and_what_cannot_is_shown() -> None:

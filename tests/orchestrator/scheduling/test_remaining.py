@@ -207,8 +207,19 @@ def test_a_sweep_that_an_earlier_rule_ended_stays_ended(
     assert arms_worth_waiting_for(work.plan, work.history) == ()
 
 
-def test_a_spec_that_asks_for_more_than_was_reached_continues() -> None:
-    changed = TWO.replace("interval: 0.05", "interval: 0.03")
+@pytest.mark.parametrize(
+    "changed",
+    [
+        pytest.param(TWO.replace("interval: 0.05", "interval: 0.03"), id="a narrower interval"),
+        pytest.param(
+            TWO.replace("blocks: {interval: 0.05, at_most: 20}", "").replace(
+                "sampler: random", "sampler: random, configs: 20"
+            ),
+            id="without the rule",
+        ),
+    ],
+)
+def test_a_spec_that_asks_for_more_than_was_reached_continues(changed: str) -> None:
     work = left_on([CPU, GPU], earlier(0.04), changed)
     assert (work.stop_decision, work.plan.blocks) == (None, 20)
     assert work.missing > 0

@@ -16,7 +16,7 @@ from orchestrator.cluster.other_work import StillBusy
 from orchestrator.core.stop_signal import Stopped, StopSignal
 from orchestrator.core.trial import FailureRecord, FinishedTrial
 from orchestrator.hardware import Node, OtherWork, classify
-from orchestrator.planning.plan import Plan, UnusableGpu, make_plan
+from orchestrator.planning.plan import Plan, make_plan
 from orchestrator.scheduling.recovery import Recovery
 from orchestrator.scheduling.remaining import make_opening
 from orchestrator.scheduling.runnable import NothingToRun, expect_runnable
@@ -376,28 +376,6 @@ def test_which_arms_a_sweep_has_changes_only_with_a_start_that_begins(run: Run) 
     assert {frozenset(opening.running) for opening in declined} == {frozenset(laid.arms)}
     assert begun.running == ours
     assert all(set(opening.arms) == set(laid.arms) for opening in store.openings)
-
-
-@pytest.mark.parametrize("everywhere", [False, True])
-def test_what_a_framework_cannot_use_is_told_once_when_the_trials_begin(
-    run: Run, monkeypatch: pytest.MonkeyPatch, *, everywhere: bool
-) -> None:
-    nodes = [build_node(name, cpus=4, gpus=1) for name in ("seen", "blind")]
-    blind = [UnusableGpu(node.id, "tensorflow", "it sees none") for node in nodes]
-    monkeypatch.setattr(f"{MODULE}.ask_nodes", lambda *_, **__: blind if everywhere else blind[1:])
-    told = list[str]()
-    spec = build_spec(**BUILT_IN, hardware=["cpu", "gpu"])
-    with pytest.raises(Declined):
-        run(
-            spec,
-            Store(),
-            nodes=nodes,
-            view=lambda plan: contextlib.nullcontext(mock.Mock(warn=told.append)),
-            trials=finish(0, Declined()),
-            address="head:6379",
-        )
-    (line,) = [text for text in told if "it sees none" in text]
-    assert line.startswith("node blind: tensorflow cannot use its GPUs") is not everywhere
 
 
 @pytest.mark.parametrize("declines", [True, False])

@@ -111,18 +111,6 @@ def test_the_actor_is_asked_for_a_round_and_answers_with_all_of_it(tmp_path: Pat
     assert ended == list(zip(["complete", "failed", "complete"], implementations, strict=True))
 
 
-def test_a_lost_worker_costs_its_trial_an_attempt(
-    sample: SampleSession, search: BlockSearch
-) -> None:
-    for last in (None, RUNS, None):  # the second time it is the trial that waited
-        search.suggest("a")
-        search.on_trial_complete("a", last, error=True)
-        search.recovery.settle()
-    (lost,) = sample.recorded
-    assert lost.outcome.failure is not None
-    assert lost.outcome.failure.reason == "lost"
-
-
 def test_an_attempt_is_charged_from_when_it_has_left_tunes_queue(
     sample: SampleSession, search: BlockSearch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
