@@ -25,7 +25,7 @@ def test_the_example_of_the_page_stops_a_sweep(tmp_path: Path) -> None:
     rule.write_text(f'"""A budget of energy."""\n\n{RULE}', encoding="utf-8")
     rules = "orchestrator/scheduling/stopping_rules.py"
     project.insert_after(rules, "    rules: list[StoppingRule] = []", indent(ENTRY, "    "))
-    project.insert_after(rules, "from typing import TypeAlias", IMPORT)
+    project.insert_after(rules, "from collections.abc import Sequence", IMPORT)
     observed = project.observe("tests.adding.observe_budget")
     assert observed == {
         "ending": "open",
