@@ -174,7 +174,7 @@ def _lines_of_fleets(here: TimeLeft, fleets: Sequence[FleetTimeLeft]) -> Iterato
 
 
 def _times_of_classes(left: TimeLeft) -> str:
-    return "; ".join(f"{name} {duration(time.median)}" for name, time in left.by_class.items())
+    return "; ".join(f"{name}: {duration(time.median)}" for name, time in left.by_class.items())
 
 
 def _unmeasured(left: TimeLeft) -> Iterator[str]:

@@ -26,7 +26,6 @@ from orchestrator.analysis.statistics.formatting import (
     ratio,
 )
 from orchestrator.analysis.statistics.verdicts import BlocksNeeded, Judgement, blocks_for, judge
-from orchestrator.core.text import counted, joined
 from orchestrator.report.verdicts import speed_phrase, speed_ratio
 from tests.benchmarks.trusting import synthetic
 from tests.profiles import draws
@@ -127,12 +126,6 @@ def test_a_speed_is_written_as_at_least_one(estimate: Estimate, cell: str, text:
 )
 def test_a_number_is_written_with_three_digits(value: float, text: str) -> None:
     assert number(value) == text
-
-
-def test_parts_are_joined_and_things_are_counted_in_words() -> None:
-    lists = [joined(parts) for parts in ([], ["a"], ["a", "b"], ["a", "b", "c"])]
-    assert lists == ["", "a", "a and b", "a, b and c"]
-    assert [counted(n, "block") for n in (0, 1, 2)] == ["0 blocks", "1 block", "2 blocks"]
 
 
 def test_several_looks_widen_the_interval() -> None:
