@@ -1,11 +1,9 @@
 """The formats of a report: width, escaping, and the versioned object with its schema."""
 
-import csv
 import json
 import math
 import re
 from dataclasses import replace
-from io import StringIO
 from typing import Any, get_args
 
 import jsonschema
@@ -20,7 +18,6 @@ from orchestrator.core.arms import Arm, RequestedArm
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import FinishedTrial, ImpossibleArm
 from orchestrator.report.document import Bullet, Document, Kind, Section, Table, visible
-from orchestrator.report.formats.csv_rows import HEADER
 from orchestrator.report.formats.json_schema import REPORT_SCHEMA_FILE
 from orchestrator.report.formats.text import to_markdown
 from orchestrator.report.formats.tracker_values import to_metrics
@@ -156,53 +153,6 @@ def test_markdown_shows_any_text_as_it_is(raw: str) -> None:
         assert [text for text in shown if text] == [heading, "b", "c"]
 
 
-# CSV
-
-
-def rows_of(record: SweepRecord) -> list[dict[str, str]]:
-    return list(csv.DictReader(StringIO(render(summarise(record), "csv"), newline="")))
-
-
-def test_csv_has_a_row_for_each_trial_with_config_and_metrics_sorted() -> None:
-    rows = rows_of(build_paired_record(2))
-    assert list(rows[0]) == [*HEADER, "batch_size", "units", "step_ms", "val_accuracy"]
-    assert [(row["block"], row["implementation"]) for row in rows] == [
-        (block, arm.implementation) for block in "01" for arm in (PORTABLE, XLA)
-    ]
-    assert (rows[0]["run_id"], rows[0]["arm"]) == ("run-tensorflow/portable-0-0", str(PORTABLE))
-    assert float(rows[1]["step_ms"]) == 8.0
-    assert render(summarise(build_record([])), "csv") == ",".join(HEADER) + "\n"
-
-
-def test_csv_cells_of_special_values_and_taken_names() -> None:
-    failure = 'error: "a",\t名 | b'
-    config = {"outcome": "on", "val_accuracy": 5, "config.outcome": 1}
-    failed = build_trial(0, XLA, step_ms=math.nan, config=config)
-    failed = change_trial(
-        failed, status="failed", failure=failure, cost_basis="2 USD/h", kernel=None
-    )
-    (row,) = rows_of(build_record([failed], (XLA,)))
-    assert (row["step_ms"], row["kernel_ran"], row["cost_basis"]) == ("", "", "2 USD/h")
-    assert row["failure"] == failure
-    names = ("outcome", "val_accuracy", "metric.val_accuracy", "config.config.outcome")
-    assert [row[name] for name in names] == ["failed", "5", "0.9", "on"]
-    assert row["config.outcome"] == "1"
-
-
-@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t=", "\r=", " ="])
-def test_no_csv_cell_is_a_formula(start: str) -> None:
-    arm = Arm(f"{start}cmd|' /C calc'!A0", CPU)
-    record = build_record(
-        [build_trial(0, arm, config={f"{start}x": f"{start}1", "lr": -0.5})], (arm,)
-    )
-    content = render(summarise(record), "csv")
-    for cells in csv.reader(StringIO(content, newline="")):
-        for cell in cells:
-            if cell != "-0.5":  # a number, and so no text
-                assert not cell.strip().startswith(("=", "+", "-", "@"))
-    assert "-0.5" in content
-
-
 # JSON and its schema
 
 VALIDATOR = jsonschema.Draft202012Validator(json.loads(REPORT_SCHEMA_FILE.read_text("utf-8")))
@@ -300,8 +250,7 @@ def test_every_format_renders(name: str, format: ReportFormat) -> None:
     summary = summarise(RECORDS[name])
     report = render(summary, format, full=format == "text")
     assert report.endswith("\n")
-    if format != "csv":  # which is data and is not escaped
-        assert not set(report) & set("\x1b\x07\u202e\ud800")
+    assert not set(report) & set("\x1b\x07\u202e\ud800")
     if format == "text":
         short = render(summary, format)
         assert short.count("\n") <= MOST_LINES and not set(short) & set("\x1b\x07\u202e\ud800")

@@ -235,6 +235,15 @@ def test_hostile_names_are_escaped() -> None:
     assert row["implementation"] == HOSTILE.implementation
 
 
+@pytest.mark.parametrize("start", ["=", "@", "\t=", "\r=", " ="])
+def test_no_csv_cell_is_a_formula(start: str) -> None:
+    finished = build_trial(0, config={f"{start}x": f"{start}1", "lr": -0.5})
+    frame = query_records({"s": build_record([finished])}, "", [f"{start}x", "lr"])
+    head, (cell, number) = csv.reader(io.StringIO(as_bytes(frame, "csv", {}).decode(), newline=""))
+    assert not any(text.strip().startswith(("=", "@")) for text in (*head, cell))
+    assert number == "-0.5"
+
+
 def test_formats_agree(tmp_path: Path) -> None:
     frame = query_records({"s": STARTED}, "", ["block", "arm", "step_ms", "jit", "started"])
     body = json.loads(as_bytes(frame, "json", {"sweep": "s"}))
