@@ -65,7 +65,7 @@ def test_a_block_is_a_trial_with_its_values_its_times_and_the_metrics_of_each_ar
         "step_ms tensorflow/portable": 10.0,
         "step_ms tensorflow/portable+xla": 8.0,
     }
-    assert (second.number, second.duration.total_seconds()) == (1, 5.5)  # type: ignore[union-attr]
+    assert (second.number, second.duration.total_seconds()) == (1, 5.5)
     assert second.datetime_start == datetime.fromtimestamp(1e9 + 1, UTC).astimezone().replace(
         tzinfo=None
     )
