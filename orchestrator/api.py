@@ -231,7 +231,7 @@ def report(
     `baseline` names an implementation, variant or arm to compare with; `targets` are values of
     val_accuracy, to which the time, energy and cost are reported. `prices` are those of a spec, a
     list or the name of a file: the costs by them are in this report alone. `save` writes the whole
-    report as a page, Markdown, text, JSON or CSV, and `summary` has all its numbers. Raise
+    report as a page, Markdown, text or JSON, and `summary` has all its numbers. Raise
     `BaselineError` if no arm has the name of the baseline, and `SpecError` for wrong prices.
 
     Example:

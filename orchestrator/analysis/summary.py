@@ -124,24 +124,11 @@ class ReportSummary:
 
     @property
     def drawn_blocks(self) -> frozenset[int]:
-        """The blocks whose trials a page has: of many evenly spread ones, and those on fronts."""
+        """The blocks whose points charts have: of many evenly spread ones, and those on fronts."""
         blocks = sorted({trial.block for trial in self.trials})
         marked = {point.block for front in self.fronts for point in front.front.points}
         every = max(1, math.ceil(len(self.trials) / MOST_DRAWN))
         return frozenset(blocks[::every]) | marked
-
-    @property
-    def matched_runs(self) -> frozenset[str]:
-        """The ids of the runs in a complete round: those that are compared."""
-        rounds = set(self.complete_rounds)
-        arms = {*self.former, *(arm.arm for arm in self.arms if arm.matched)}
-        return frozenset(
-            trial.run_id
-            for trial in self.trials
-            if trial.status == "complete"
-            and trial.arm in arms
-            and (trial.block, trial.repeat) in rounds
-        )
 
 
 @dataclass(frozen=True, slots=True)

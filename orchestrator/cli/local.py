@@ -17,7 +17,6 @@ from orchestrator.core.failures import FailureLimit, describe_failures
 from orchestrator.core.formats import Format
 from orchestrator.core.text import duration
 from orchestrator.core.trial import FinishedTrial, count_expected
-from orchestrator.storage import journal
 from orchestrator.storage.heartbeat import read_heartbeat
 from orchestrator.storage.home import HomeUnusable, SweepFolder
 from orchestrator.storage.journal import JournalState, read, read_running
@@ -212,87 +211,34 @@ def _row(
     }
 
 
-@dataclass(frozen=True, slots=True)
-class LocalProgress:
-    """How far a sweep of this machine is; the numbers are of the last plan.
-
-    `trials_text` has them as a person reads them. `running` has what runs, and for how many
-    seconds. The `fingerprint` differs once the journal has changed; `state` is the journal's.
-    """
-
-    activity: str
-    ended: int
-    trials: int
-    trials_text: str
-    running: tuple[tuple[str, float], ...]
-    left: str
-    fingerprint: object
-    state: JournalState | None
-
-
-def read_progress(folder: SweepFolder, before: LocalProgress | None = None) -> LocalProgress:
-    """Return how far the latest generation of a sweep is.
-
-    An unchanged journal is not read again for one who has what was returned `before`.
-    """
+def _describe(folder: SweepFolder) -> str:
+    """Return how far the latest generation of a sweep is; the numbers are of the last plan."""
     place = folder.generation(folder.latest())
-    fingerprint = _fingerprint(place)
-    if before is not None and before.fingerprint == fingerprint:
-        state = before.state
-    else:
-        state = read(place)
+    state = read(place)
     if state is None:
-        return LocalProgress("not started", 0, 0, "no trials yet", (), "", fingerprint, state)
-    activity = _activity(folder, state)
+        return f"{folder.name}: not started\n"
+    lines = [f"{state.identity.label}: {_activity(folder, state)}"]
     if not state.sessions:
-        return LocalProgress(activity, 0, 0, "no trials yet", (), "", fingerprint, state)
+        return f"{lines[0]}\n"
     session = state.sessions[-1]
     extent = _extent_of_last_plan(state)
-    finished, trials = extent.finished, extent.trials
-    outcomes = Counter(done.outcome.status for done in finished)
+    outcomes = Counter(done.outcome.status for done in extent.finished)
     by_status = ", ".join(f"{number} {status}" for status, number in sorted(outcomes.items()))
     is_open = session.may_stop_early and not state.stop_decision
     at_most = "at most " if is_open else ""
-    text = (
-        f"{len(finished)} of {at_most}{trials} trials ended ({by_status or 'none yet'}), "
-        f"{extent.suggested_blocks} of {at_most}{extent.blocks} blocks suggested"
+    lines.append(
+        f"  {len(extent.finished)} of {at_most}{extent.trials} trials ended "
+        f"({by_status or 'none yet'}), {extent.suggested_blocks} of {at_most}{extent.blocks} "
+        "blocks suggested"
     )
-    running, left = tuple[tuple[str, float], ...](), ""
     if holder(folder.path) is not None:
-        now_s = time.time()
-        running = tuple((job, now_s - at_s) for at_s, job in read_running(place, session.at_s))
-        ended = sum(done.ended_s >= session.at_s for done in finished)
-        if ended > 1:  # one trial is no pace
-            remaining = duration((now_s - session.at_s) / ended * (trials - len(finished)))
-            left = f"{'at most' if is_open else 'about'} {remaining} left"
-    return LocalProgress(activity, len(finished), trials, text, running, left, fingerprint, state)
-
-
-def _fingerprint(place: Path) -> object:
-    try:
-        status = (place / journal.JOURNAL_FILE).stat()
-    except OSError:
-        return place
-    return place, status.st_size, status.st_mtime_ns
-
-
-def _describe(folder: SweepFolder) -> str:
-    progress = read_progress(folder)
-    state = progress.state
-    if state is None:
-        return f"{folder.name}: {progress.activity}\n"
-    lines = [f"{state.identity.label}: {progress.activity}"]
-    if not state.sessions:
-        return f"{lines[0]}\n"
-    lines.append(f"  {progress.trials_text}")
-    lines += [f"  runs {text}, for {duration(seconds)}" for text, seconds in progress.running]
-    lines += [f"  {progress.left}"] if progress.left else []
+        lines += _describe_running(place, session.at_s, extent, is_open=is_open)
     if state.stop_decision:
         decision = state.stop_decision
         lines.append(f"  enough after {decision.blocks} blocks: {decision.reason}")
     failures = _failures(state)
     details = [
-        *describe_failures(_extent_of_last_plan(state).finished),
+        *describe_failures(extent.finished),
         *map(failures.describe, failures.stopped),
     ]
     lines += ["  " + text.replace("\n", "\n  ") for text in details]
@@ -331,6 +277,19 @@ def _failures(state: JournalState) -> FailureLimit:
         if session.includes(done.trial):
             limit.add_outcome(done)
     return limit
+
+
+def _describe_running(
+    place: Path, begun_s: float, extent: _Extent, *, is_open: bool
+) -> Iterator[str]:
+    """Yield a line for each job that the start of `begun_s` runs, and one for the time left."""
+    now_s = time.time()
+    for at_s, job in read_running(place, begun_s):
+        yield f"  runs {job}, for {duration(now_s - at_s)}"
+    ended = sum(done.ended_s >= begun_s for done in extent.finished)
+    if ended > 1:  # one trial is no pace
+        left = duration((now_s - begun_s) / ended * (extent.trials - len(extent.finished)))
+        yield f"  {'at most' if is_open else 'about'} {left} left"
 
 
 _RESUME = "resume with the same run command"

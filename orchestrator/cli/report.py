@@ -1,4 +1,4 @@
-"""`rnnsweep report`: the answer of a sweep, as text, Markdown, JSON, CSV or a page."""
+"""`rnnsweep report`: the answer of a sweep, as text, Markdown, JSON or a page."""
 
 # ruff: noqa: PLC0415
 
@@ -31,15 +31,13 @@ _FORMATS = {
     "text": ".txt",
     "markdown": ".md",
     "json": ".json",
-    "csv": ".csv",
     "html": ".html",
 }
 
 _NOTES = """
 Text is the answer in some 40 lines, unless --full or --section asks for more. `html` is one
 self-contained page, which a browser opens without a network. With --address the report is made
-on the head of the cluster and fetched, for stores that only it can reach. --serve is for the
-user who types it: the printed address has a random word, and nothing can be changed there.
+on the head of the cluster and fetched, for stores that only it can reach.
 """
 
 
@@ -48,7 +46,6 @@ user who types it: the printed address has a random word, and nothing can be cha
         "rnnsweep report quickstart",
         "rnnsweep report quickstart --section accuracy",
         "rnnsweep report quickstart -o report.html",
-        "rnnsweep report quickstart --serve",
     ],
     notes=_NOTES,
 )
@@ -83,16 +80,6 @@ user who types it: the printed address has a random word, and nothing can be cha
     help="Write this part of the full report; may be repeated (text and markdown).",
 )
 @options.dashboard_option()
-@click.option(
-    "--serve",
-    is_flag=True,
-    help="Serve the page on 127.0.0.1, and renew it while the sweep runs; Ctrl-C ends it.",
-)
-@click.option(
-    "--port",
-    type=click.IntRange(1, 65535),
-    help="With --serve: listen on this port. [default: 8765, or another if that is taken]",
-)
 def report(  # noqa: PLR0913  (its options)
     *,
     sweep: str | None,
@@ -106,32 +93,9 @@ def report(  # noqa: PLR0913  (its options)
     full: bool,
     parts: tuple[str, ...],
     address: str | None,
-    serve: bool,
-    port: int | None,
 ) -> int:
     """Report on a SWEEP; without a name, on the latest one."""
     prices = _read_prices(overrides)
-    if serve:
-        written = {"--format": form, "--output": path, "--plots": plots, "--address": address}
-        written |= {"--full": full, "--section": parts}
-        if refused := [name for name, value in written.items() if value]:
-            raise Refusal(
-                f"--serve: expected without {', '.join(refused)}: it shows the whole page of a"
-                " sweep of this machine or its store"
-            )
-        from orchestrator.cli import serve as serving
-
-        live = serving.LiveReport(
-            sweep_home(),
-            sweep or _latest_sweep(),
-            generation=generation,
-            baseline=baseline,
-            targets=targets,
-            prices=prices,
-        )
-        return serving.serve(live, port)
-    if port is not None:
-        raise Refusal("--port: expected with --serve")
     form = form or options.usual_form(path, _FORMATS)
     options.expect_no_terminal(form, path, sweep or "report")
     if (full or parts) and form not in ("text", "markdown"):

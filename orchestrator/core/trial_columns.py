@@ -1,4 +1,4 @@
-"""The columns of a trial's flat row, defined once for MLflow, Parquet, CSV, queries and the page.
+"""The columns of a trial's flat row, defined once for MLflow, Parquet and queries.
 
 A new column is one `TrialColumn` in `COLUMNS`: all of these, and the table in `docs/mlflow.md`,
 have it from there. A row also has a column for each setting of the config and for each metric;
@@ -24,7 +24,7 @@ class TrialColumn:
     """A column of every trial's row.
 
     Attributes:
-        name: Its name in queries, CSV and Parquet, and the name of the param or tag in MLflow.
+        name: Its name in queries and Parquet, and the name of the param or tag in MLflow.
         kind: The type of its cells; a time is in seconds since the epoch.
         get: The trial's value, or None where it has none.
         description: What it is, for the documents.

@@ -34,7 +34,6 @@ from orchestrator.core.formats import Format
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial_columns import CellKind
 from orchestrator.report.document import Column, cell_text, make_table, visible
-from orchestrator.report.formats.csv_rows import safe
 from orchestrator.storage.tracking.trial_table import CONFIG, FINGERPRINT, METRIC, to_array, to_rows
 from workloads.metrics import METRICS
 from workloads.protocol import Event, Fingerprint, decode_event
@@ -357,6 +356,8 @@ SheetFormat: TypeAlias = Literal["table", "csv", "json", "parquet"]
 
 QUERY = Format("the result of a query", 2, id="rnnsweep-query")
 
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\n")
+
 _KINDS: dict[str, CellKind] = {"i": "whole", "f": "number", "O": "text", "b": "truth", "M": "time"}
 
 
@@ -373,8 +374,8 @@ def as_bytes(frame: pd.DataFrame, form: SheetFormat, about: dict[str, Any]) -> b
     if form == "csv":
         text = StringIO()
         sheet = csv.writer(text, lineterminator="\n")
-        sheet.writerow(map(safe, frame.columns))
-        sheet.writerows([safe(cell) for cell in row] for row in rows)
+        sheet.writerow(map(_safe, frame.columns))
+        sheet.writerows([_safe(cell) for cell in row] for row in rows)
         return text.getvalue().encode()
     body = {
         **QUERY.head(),
@@ -422,3 +423,13 @@ def _plain(cell: Any) -> Any:
     if isinstance(cell, pd.Timestamp):
         return cell.isoformat(timespec="milliseconds")
     return bool(cell) if isinstance(cell, np.bool_) else cell
+
+
+def _safe(cell: Any) -> Any:
+    """Return a cell for CSV that no spreadsheet reads as a formula."""
+    if isinstance(cell, bool):
+        return str(cell).lower()
+    if isinstance(cell, str):
+        text = "\n".join(re.split("\r\n?", cell))  # the csv module leaves a lone \r unquoted
+        return f"'{text}" if text.lstrip(" ").startswith(_FORMULA_STARTS) else text
+    return cell

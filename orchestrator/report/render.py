@@ -1,4 +1,4 @@
-"""Rendering of a summary as text, Markdown, JSON, CSV or an HTML page; text is short by default."""
+"""Rendering of a summary as text, Markdown, JSON or an HTML page; text is short by default."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
@@ -9,7 +9,6 @@ from orchestrator.analysis.summary import ReportSummary, summarise
 from orchestrator.report.charts import CHARTS
 from orchestrator.report.charts.chart import ChartBuilder
 from orchestrator.report.document import PARTS, Bullet, Document, Kind, Section
-from orchestrator.report.formats.csv_rows import to_csv
 from orchestrator.report.formats.html import to_html
 from orchestrator.report.formats.json_format import summary_json
 from orchestrator.report.formats.text import to_markdown, to_text
@@ -21,7 +20,7 @@ from orchestrator.report.sections.headlines import headlines
 
 __all__ = ["BaselineError", "ReportFormat", "ReportSummary", "render", "summarise"]
 
-ReportFormat: TypeAlias = Literal["text", "markdown", "json", "csv", "html"]
+ReportFormat: TypeAlias = Literal["text", "markdown", "json", "html"]
 
 MOST_LINES = 44
 """The length of the short report, which fits on a screen; targets that are asked for add to it.
@@ -64,7 +63,7 @@ def render(  # noqa: PLR0913
     can have some `parts` alone, keys of `PARTS`. The width (columns of a terminal) and the colours
     are for text only.
 
-    `sections` and `charts` are for the full report; the JSON and CSV formats have none.
+    `sections` and `charts` are for the full report; the JSON format has none.
     """
     if format == "text" and not (full or parts):
         return _short_text(summary, width, colour=colour)
@@ -74,11 +73,9 @@ def render(  # noqa: PLR0913
         return to_markdown(_chosen(document(summary, sections), parts))
     if format == "json":
         return summary_json(summary)
-    if format == "csv":
-        return to_csv(summary.trials, summary.matched_runs)
     if format == "html":
         return to_html(summary, sections, charts).rstrip() + "\n"
-    raise ValueError(f"unknown format {format!r}: expected text, markdown, json, csv or html")
+    raise ValueError(f"unknown format {format!r}: expected text, markdown, json or html")
 
 
 def to_short_markdown(

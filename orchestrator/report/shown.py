@@ -16,7 +16,6 @@ _FORMATS: dict[str, ReportFormat] = {
     ".txt": "text",
     ".md": "markdown",
     ".json": "json",
-    ".csv": "csv",
     ".html": "html",
 }
 
@@ -44,7 +43,7 @@ class Report:
         return to_fragment(answer(self.summary))
 
     def save(self, path: str | Path) -> None:
-        """Write the whole report: a page, Markdown, text, JSON or CSV, by the suffix of `path`.
+        """Write the whole report: a page, Markdown, text or JSON, by the suffix of `path`.
 
         Raise ValueError for another suffix.
         """

@@ -24,7 +24,7 @@ _FEWEST_CUT = 5
 
 
 def run_text(run_id: str) -> str:
-    """Return the start of a run id, which is enough to find it; JSON and CSV have the whole id."""
+    """Return the start of a run id, enough to find it; the JSON format has the whole id."""
     return run_id[:8]
 
 

@@ -2,8 +2,8 @@
 
 `SAMPLERS` and `PRUNERS` list the built-in ones; `UserSampler` and `UserPruner` are any classes of
 Optuna's interface that a user names. A spec, its JSON Schema, the plan and the documents read these
-classes. Nothing here imports Optuna before a sampler or a pruner is made, so that specs are checked
-quickly.
+classes. `study_file` writes the blocks of a sweep as a study of Optuna. Nothing here imports Optuna
+before it is needed, so that specs are checked quickly.
 """
 
 from orchestrator.sampling.kinds import BlockSeed, Extra, PrunerKind, SamplerKind

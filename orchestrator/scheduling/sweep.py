@@ -24,6 +24,7 @@ from orchestrator.cluster.other_work import (
 )
 from orchestrator.cluster.temporary_folders import tune_folder
 from orchestrator.core.caller import as_typed
+from orchestrator.core.errors import one_line
 from orchestrator.core.records import EndState, SweepRecord
 from orchestrator.core.start_command import UNKNOWN_START, StartCommand
 from orchestrator.core.stop_signal import Stopped, StopSignal
@@ -47,6 +48,7 @@ from orchestrator.scheduling.runnable import (
     replaced_baseline,
 )
 from orchestrator.scheduling.session import Session
+from orchestrator.scheduling.study import STUDY_FILE, write_study
 from orchestrator.scheduling.sweep_records import Generation, SweepRecords
 from orchestrator.scheduling.watcher import Watcher
 from orchestrator.spec import SweepSpec
@@ -110,7 +112,8 @@ class RunResult:
     """The end of a start of a sweep.
 
     `record` is what the store has now; `refused` are the reasons, by trial key, why it never takes
-    some trials. `warnings` name the models that it has not taken; the next start tries again.
+    some trials. `warnings` name the models that it has not taken, and say if the study for
+    `optuna-dashboard` was not written; the next start tries again.
     `summary` is what the report says, if this start made a report: an earlier start may have made
     the same report.
     """
@@ -512,6 +515,7 @@ def _finish(start: _Start, stopped: Stopped | None) -> RunResult:
     state: EndState = "stopped" if stopped else "complete"
     limits = _END_LIMITS[state]
     start.options.phase("Recording the last trials in MLflow")
+    warnings = _write_study(start)  # while the recorder's process records
     recorder.drain(limits.drain_s, patient=not stopped)
     record = replace(recorder.read(records.state.finished, timeout_s=limits.read_s), state=state)
     record = record.with_trials(repriced(record.trials, record.criteria.prices))
@@ -521,9 +525,22 @@ def _finish(start: _Start, stopped: Stopped | None) -> RunResult:
         recorder.close(state, report.texts, report.answer, timeout_s=limits.close_s)
     else:
         recorder.close(state, {}, None, timeout_s=limits.close_s)
-    warnings = log_models(records.models, record.trials, recorder.log_model, limits.models_s)
+    warnings += log_models(records.models, record.trials, recorder.log_model, limits.models_s)
     summary = report.summary if report is not None else None
     return RunResult(record, stopped, recorder.refused, tuple(warnings), summary)
+
+
+def _write_study(start: _Start) -> list[str]:
+    """Write the study of the sweep for `optuna-dashboard`; return a warning if that failed."""
+    records, folder = start.records, start.records.generation.folder
+    arms = [arm for arm in start.work.plan.arms if arm not in start.failures.stopped]
+    try:
+        write_study(folder, start.spec, records.state, arms)
+    except Exception as error:  # noqa: BLE001  (nothing else needs the study)
+        return [
+            f"{folder / STUDY_FILE}: not written: {one_line(error)}. The next start tries again"
+        ]
+    return []
 
 
 @dataclass(frozen=True, slots=True)

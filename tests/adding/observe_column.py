@@ -3,7 +3,6 @@
 import json
 
 from orchestrator.cli import reference
-from orchestrator.report.formats.csv_rows import HEADER
 from orchestrator.report.query import query_records
 from orchestrator.storage.tracking.trial_content import trial_content
 from tests.building.arms import PORTABLE
@@ -18,7 +17,6 @@ def main() -> None:
         "pages": [
             page for page, text in reference.generated_parts().items() if "epochs_run" in text
         ],
-        "csv": "epochs_run" in HEADER,
         "tag": trial_content(IDENTITY, finished).tags["epochs_run"],
         "rows": query_records({"sweep": record}, "epochs_run = 0", ["epochs_run"])[
             "epochs_run"

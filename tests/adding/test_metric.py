@@ -89,4 +89,4 @@ def test_a_column_of_the_trial_table_is_one_entry(tmp_path: Path) -> None:
     columns = "COLUMNS: tuple[TrialColumn, ...] = ("
     project.insert_after("orchestrator/core/trial_columns.py", columns, COLUMN)
     observed = project.observe("tests.adding.observe_column")
-    assert observed == {"pages": ["mlflow.md"], "csv": True, "tag": "0", "rows": [0]}
+    assert observed == {"pages": ["mlflow.md"], "tag": "0", "rows": [0]}

@@ -71,8 +71,7 @@ def open_page(browser: Browser, tmp_path: Path) -> Iterator[Open]:
         watched.page.on("request", lambda request: watched.requests.append(request.url))
         watched.page.on("dialog", lambda box: refuse(watched, box))
         watched.page.goto(file.as_uri())
-        if settings.get("java_script_enabled", True):
-            watched.page.wait_for_selector("html[data-drawn]", state="attached")
+        watched.page.wait_for_selector("html[data-drawn]", state="attached")
         return watched
 
     yield opened

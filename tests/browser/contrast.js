@@ -20,8 +20,7 @@
     for (const element of document.querySelectorAll("body *:not(script):not(noscript)")) {
         const own = [...element.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
         const svg = element.closest("svg");
-        const apart = element.closest("button:disabled, option");
-        if (!own || !element.checkVisibility() || apart) continue;
+        if (!own || !element.checkVisibility()) continue;
         const style = getComputedStyle(element);
         const ink = parts(svg ? style.fill : style.color);
         const [one, two] = [luminance(ink), luminance(behind(element))].sort((a, b) => b - a);

@@ -38,8 +38,7 @@ class Chart:
 
     `key` names its file, and `section` is the key of the section that it belongs to. `description`
     is the chart in words, `table` has its numbers unless the section has them, and `notes` explain
-    it. `layers` are drawn on rows of `data`. `names` are the entries that a reader can hide: rows
-    of the data have them in the field `name`, and the name of an arm, if it is another, in `arm`.
+    it. `layers` are drawn on rows of `data`.
     """
 
     key: str
@@ -50,7 +49,6 @@ class Chart:
     data: Mapping[str, Rows]
     height: int
     table: Table | None = None
-    names: Sequence[str] = ()
     notes: tuple[str, ...] = ()
 
     def specification(self, width: int | str) -> dict[str, Any]:

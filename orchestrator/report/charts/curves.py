@@ -64,11 +64,10 @@ def learning_charts(summary: ReportSummary, name: ArmNames, styles: Styles) -> I
 
 @dataclass(frozen=True, slots=True)
 class _Drawing:
-    """The layers of a chart of lines, their data, and the names of the lines."""
+    """The layers of a chart of lines, and their data."""
 
     layers: Sequence[Layer]
     data: Mapping[str, Rows]
-    names: Sequence[str]
 
 
 def _drawing(
@@ -111,7 +110,7 @@ def _drawing(
         layer("lines", "line", stroke, y=up, strokeDash=look["strokeDash"], **line),
         layer("points", "point", dots, y="value", **mark),
     ]
-    return _Drawing(layers, {"lines": drawn, "points": points}, tuple(names))
+    return _Drawing(layers, {"lines": drawn, "points": points})
 
 
 def _by_param(
@@ -128,7 +127,6 @@ def _by_param(
     points = [
         {
             "name": name(e.arm),
-            "block": p.block,
             "at": p.at,
             "value": p.adjusted,
             "text": f"{name(e.arm)}, block {p.block}: {number(p.value)} at {cell_text(p.at)}",
@@ -154,7 +152,6 @@ def _by_param(
         layers=drawing.layers,
         data=drawing.data,
         height=_HEIGHT,
-        names=drawing.names,
         notes=(*_param_notes(fitted, is_speedup=is_speedup), *_overlap_note(lines, name)),
     )
 
@@ -228,6 +225,5 @@ def _learning_chart(
         layers=drawing.layers,
         data=drawing.data,
         height=_HEIGHT,
-        names=drawing.names,
         notes=tuple(_overlap_note(lines, name)),
     )

@@ -19,7 +19,6 @@ def phase_charts(summary: ReportSummary, name: ArmNames, _: Styles) -> Iterator[
     data = [
         {
             "name": (words := phase.removesuffix("_s")),
-            "arm": short(name(split.arm)),
             "row": short(name(split.arm)),
             "order": PHASES.index(phase),
             "seconds": (seconds := split.seconds.get(phase, 0.0)),
@@ -41,7 +40,7 @@ def phase_charts(summary: ReportSummary, name: ArmNames, _: Styles) -> Iterator[
         order="order",
         tooltip="text",
     )
-    arms = [{"arm": row["arm"], "row": row["row"], "label": ""} for row in data[:: len(measured)]]
+    arms = [{"row": row["row"], "label": ""} for row in data[:: len(measured)]]
     yield Chart(
         key="phases",
         section="phases",
@@ -50,7 +49,6 @@ def phase_charts(summary: ReportSummary, name: ArmNames, _: Styles) -> Iterator[
         layers=[bars, *chart.row_names("arms")],
         data={"bars": data, "arms": arms},
         height=chart.ROW_HEIGHT * len(splits),
-        names=tuple(names),
         notes=("From left to right in the order of the legend",),
     )
 

@@ -19,10 +19,7 @@ from orchestrator.report.wording import ArmNames
 
 
 def speedup_charts(summary: ReportSummary, name: ArmNames, styles: Styles) -> Iterator[Chart]:
-    """Make a chart of all comparisons, the fastest arm of each hardware class first.
-
-    `pairs` are drawn blocks and their log-ratios: the page calculates speed-ups over some of them.
-    """
+    """Make a chart of all comparisons, the fastest arm of each hardware class first."""
     compared = [
         (comparison, comparison.speedup, comparison.corrected or comparison.speedup)
         for comparison in summary.comparisons
@@ -31,7 +28,6 @@ def speedup_charts(summary: ReportSummary, name: ArmNames, styles: Styles) -> It
     if not compared:
         return
     places = dict.fromkeys(str(arm.hardware) for arm in styles)
-    drawn = summary.drawn_blocks
     order = list(places)
     # by hardware, and on each the fastest first
     compared.sort(key=lambda row: (order.index(str(row[0].arm.hardware)), -row[1].value))
@@ -50,11 +46,6 @@ def speedup_charts(summary: ReportSummary, name: ArmNames, styles: Styles) -> It
             "outer_high": decisive.high,
             "fill": "var(--paper)" if c.verdict == "inconclusive" else colour,
             "text": verdict_sentence(c, name),
-            "pairs": [
-                (p.block, round(math.log(p.baseline / p.arm), 6))
-                for p in c.pairs
-                if p.block in drawn
-            ],
         }
         for (c, plain, decisive), colour in zip(
             compared, look["color"]["scale"]["range"], strict=True

@@ -47,7 +47,7 @@ def _trade_off(
         x, y = point.values[trade_off.expense], point.values[trade_off.result]
         text = f"{name(point.arm)}, {about}block {point.block}: {accuracy} {number(y)}, {measure}"
         text += f" {number(x)}"
-        return {"name": name(point.arm), "block": point.block, "x": x, "y": y, "text": text}
+        return {"name": name(point.arm), "x": x, "y": y, "text": text}
 
     drawn = summary.drawn_blocks
     left_out = {*summary.front.apart, *summary.front.different_mathematics}
@@ -96,6 +96,5 @@ def _trade_off(
         layers=layers,
         data={"line": line, "tried": tried, "front": front},
         height=360,
-        names=tuple(names),
         notes=("Line and large points: the Pareto front",),
     )

@@ -1,1 +1,1 @@
-"""Output formats of a report: text, Markdown, JSON, CSV, HTML and image files."""
+"""Output formats of a report: text, Markdown, JSON, HTML and image files."""

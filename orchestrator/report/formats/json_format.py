@@ -12,7 +12,6 @@ from functools import cache
 from operator import attrgetter
 from typing import Any
 
-from orchestrator.analysis.comparisons.importances import importances
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core import trial
 from orchestrator.core.formats import Format
@@ -78,8 +77,7 @@ def summary_json(summary: ReportSummary) -> str:
 
     Entries of the longer lists have a line each: easy to compare, and fast to write.
     """
-    shares = tuple(importances(summary.effects, summary.trials))
-    content = {**REPORT.head(), **to_plain_data(summary), "importances": to_plain_data(shares)}
+    content = {**REPORT.head(), **to_plain_data(summary)}
     lines = ",\n".join(f"  {_dump(key)}: {_entries(value)}" for key, value in content.items())
     return f"{{\n{lines}\n}}\n"
 

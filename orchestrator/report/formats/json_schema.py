@@ -11,7 +11,6 @@ from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter
 
-from orchestrator.analysis.comparisons.importances import ParamImportances
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.formats import WrittenBy
 from orchestrator.core.trial import FailureReason
@@ -54,9 +53,7 @@ def report_schema() -> dict[str, Any]:
     entry = make_dataclass(
         "TrialEntry", _entry_types().items(), namespace={"__doc__": _TRIAL_ENTRY_TEXT}
     )
-    lists = {"trials": entry, "importances": ParamImportances}
-    types = get_type_hints(ReportSummary)
-    types |= {name: GenericAlias(tuple, (kind, ...)) for name, kind in lists.items()}
+    types = {**get_type_hints(ReportSummary), "trials": GenericAlias(tuple, (entry, ...))}
     content = make_dataclass(
         "ReportSummary", types.items(), namespace={"__doc__": ReportSummary.__doc__}
     )

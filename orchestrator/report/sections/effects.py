@@ -1,10 +1,9 @@
 """The section on effects: what each param does to the time and the accuracy of each arm."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from orchestrator.analysis.comparisons.effects import ParamEffect
-from orchestrator.analysis.comparisons.importances import importances
 from orchestrator.analysis.statistics.estimates import Estimate
 from orchestrator.analysis.statistics.formatting import difference, number, ratio
 from orchestrator.analysis.statistics.regression import Change
@@ -31,9 +30,7 @@ _EXPLANATIONS = (
     "and a level for each other value. The t intervals are not corrected for their number, and "
     "give no verdict. There is none where one of two values has fewer than 4 blocks.",
     "Importance is the share of the variance between configs that the param alone explains, beyond "
-    "what chance would explain (epsilon squared): the lowest and the highest one of the arms. From "
-    "20 configs on, fANOVA (by Optuna, from a random forest) has the first arm's shares, to which "
-    "curves and interactions count; they add up to 100 %.",
+    "what chance would explain (epsilon squared): the lowest and the highest one of the arms.",
 )
 
 
@@ -43,7 +40,6 @@ def effects_section(summary: ReportSummary, name: ArmNames) -> Section | None:
     if not every:
         return None
     texts = _texts(every)
-    by_forest = {found.metric: found.shares for found in importances(every, summary.trials)}
     columns_of_importance: list[Column[str]] = [Column("importance", str)]
     tables = []
     for metric in dict.fromkeys(effect.metric for effect in every):
@@ -56,9 +52,6 @@ def effects_section(summary: ReportSummary, name: ArmNames) -> Section | None:
         columns_of_importance.append(
             Column(_unit(metric), partial(_importance, of_metric), numeric=True)
         )
-        if metric in by_forest:
-            share_of = partial(_share_text, by_forest[metric])
-            columns_of_importance.append(Column(f"{_unit(metric)}, fANOVA", share_of, numeric=True))
     params = [
         param
         for param, of_param in _ordered(every).items()
@@ -136,10 +129,6 @@ def _importance(effects: Sequence[ParamEffect], param: str) -> str | None:
         return None
     ends = dict.fromkeys(f"{end:.0f}" for end in (min(shares), max(shares)))
     return f"{'–'.join(ends)} %"
-
-
-def _share_text(shares: Mapping[str, float], param: str) -> str | None:
-    return f"{100 * shares[param]:.0f} %" if param in shares else None
 
 
 def _unit(metric: str) -> str:

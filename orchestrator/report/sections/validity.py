@@ -81,7 +81,7 @@ def _used(summary: ReportSummary) -> str:
     return (
         f"Of {counted(counts.trials, 'trial')} that ended, {counts.used} are compared: the "
         f"trials of configs that are complete on {arms}. {counts.left_out} did not complete. The "
-        "JSON and CSV formats have the run ids behind every number."
+        "JSON format has the run ids behind every number."
     )
 
 

@@ -50,7 +50,7 @@ from tests.orchestrator.storage.tracking.recording import writer
         ("report none --format html5", "markdown"),
         (
             "report none -o r.pdf",
-            "r.pdf: expected a name that ends in .txt, .md, .json, .csv, .html; ",
+            "r.pdf: expected a name that ends in .txt, .md, .json, .html; ",
         ),
         (
             "report none --full -o r.json",

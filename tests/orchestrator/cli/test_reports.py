@@ -43,7 +43,6 @@ def report(stored: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
     [
         ("r.html", "<!doctype html>"),
         ("r.md", "# Sweep quickstart"),
-        ("r.csv", "run_id,"),
         ("r.json", "{"),
         ("plain", "Sweep quickstart"),
         ("r.pdf --format text", "Sweep quickstart"),
@@ -62,7 +61,7 @@ def test_the_format_is_that_of_the_files_name(
 def test_the_reading_commands_of_the_documents_run(run: Run, report: Run) -> None:
     reading = {"report", "query", "best", "list", "status", "workloads"}
     for arguments in rnnsweep_commands():
-        if arguments[0] in reading and not {"--address", "--serve"} & {*arguments}:
+        if arguments[0] in reading and "--address" not in arguments:
             code, _, err = run(*arguments)
             assert code == 0, (arguments, err)
 

@@ -1,6 +1,7 @@
 """Two sweeps side by side: what changed beyond noise, what else differs, and exit codes."""
 
 import itertools
+import json
 import math
 import random
 from collections.abc import Callable
@@ -98,7 +99,7 @@ def accuracies(changes: Changes) -> list[str | None]:
 
 @pytest.mark.parametrize(
     ("factor", "verdict"),
-    [(1.0, "same"), (1.02, "same"), (1.2, "slower"), (0.8, "faster"), (1.045, "inconclusive")],
+    [(1.0, "same"), (1.2, "slower"), (0.8, "faster"), (1.045, "inconclusive")],
 )
 def test_each_arm_is_compared_with_itself(factor: float, verdict: str) -> None:
     changes = between(measured(noise=0.008), measured(noise=0.008, factor=factor, seed=1))
@@ -391,7 +392,6 @@ WHOLE = render(summarise(measured(1)), "json")
     [
         (None, "received: no such file"),
         ("not json", "another content"),
-        ("[]", "another content"),
         (
             f'{{"format": "rnnsweep-report", "version": {REPORT.number}}}',
             "another content (KeyError: 's",
@@ -441,16 +441,10 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
             1,
             "--fail-on: tensorflow/portable+xla on AMD EPYC, 2 CPUs\n",
         ),
-        ("old.json slow.json --fail-on slower --margin 1", 0, "not judged"),
         (
             "old.json slow.json --fail-on inconclusive",
             1,
             "torch/fused on AMD EPYC, 2 CPUs (only quickstart",
-        ),
-        (
-            "slow.json old.json --fail-on worse",
-            0,
-            "torch/fused on AMD EPYC, 2 CPUs (only quickstart (old",
         ),
         ("empty.json old.json --fail-on slower", 0, "Warning: no arm could be judged"),
         ("empty.json old.json --fail-on inconclusive", 1, "no arm could be judged\n"),
@@ -463,7 +457,6 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
         ("old.json old.json", 2, "one sweep on both sides (quickstart (old.json))"),
         ("old.json other.json", 2, "expected two sweeps of one workload"),
         ("old.json slow.json --margin 0", 2, "margin"),
-        ("old.json slow.json --fail-on louder", 2, "louder"),
     ],
 )
 def test_exit_codes(run: Run, arguments: str, code: int, message: str) -> None:
@@ -472,6 +465,18 @@ def test_exit_codes(run: Run, arguments: str, code: int, message: str) -> None:
     assert bool(out) == (code != 2 and " -o " not in arguments)
     assert message in err
     assert "Traceback" not in err
+
+
+def test_json_has_the_verdict_of_each_arm_and_what_failed(run: Run) -> None:
+    words = ("old.json", "slow.json", "--format", "json", "--fail-on", "slower")
+    code, out, _ = run(*words)
+    content = json.loads(out)
+    assert (code, content["format"], content["workload"]) == (1, "rnnsweep-compare", "image_rows")
+    verdicts = {
+        arm["after"]["implementation"]: arm["comparison"]["verdict"] for arm in content["arms"]
+    }
+    assert verdicts[XLA.implementation] == "slower"
+    assert content["failing"] == [str(XLA)]
 
 
 def test_sides_without_a_common_config_are_told_apart_from_those_without_a_common_arm() -> None:

@@ -71,7 +71,6 @@ def rows(record: SweepRecord, where: str, columns: list[str], **options: Any) ->
         ("units >= 32 AND step_ms < 9 -- only XLA", 3),
         ("arm = 'tensorflow/portable+xla on AMD EPYC, 2 CPUs'", 4),
         ("NOT jit", 4),
-        ("failure IS NULL", 8),
         ("energy_j IS NULL", 8),
         ("block = (SELECT max(block) FROM trials)", 2),
     ],
@@ -114,19 +113,13 @@ def test_rows_are_sorted_with_missing_values_last() -> None:
     ("name", "where", "message"),
     [
         ("paired", "unit > 1", "no column 'unit'; did you mean units"),
-        ("paired", "Accuracyy > 1", "did you mean val_accuracy?"),
-        ("paired", "trials.unit = 1", "did you mean units"),
         ("paired", 'hardware = "H200"', "no column 'H200'. A text is in single quotes"),
-        ("paired", "energy_jj IS NULL", "no column 'energy_jj'"),
-        ("set", "list IS NULL", "no column 'list'"),
         ("taken", "config.arm = 3", 'did you mean "config.arm"'),
-        ("paired", "units = 1 ORDER BY units", 'syntax error at or near "ORDER"'),
         ("paired", "units > 'many'", "Could not convert string 'many'"),
         ("paired", "units = 1; DROP TABLE trials", "received SELECT, DROP"),
         ("paired", "units = \x1b[31m", "syntax error"),
         ("paired", "units AND AND 1", "\n  units AND AND 1\n            ^^^"),
         ("paired", "step_ms >> 0.8", "No function matches"),
-        ("empty", "val_accuracy >", "syntax error"),
     ],
 )
 def test_a_wrong_condition_is_explained(name: str, where: str, message: str) -> None:
@@ -140,14 +133,11 @@ def test_a_wrong_condition_is_explained(name: str, where: str, message: str) -> 
     "sql",
     [
         "FROM read_csv('/etc/passwd')",
-        "FROM glob('/*')",
         "FROM frame",
         "COPY trials TO '/tmp/stolen.csv'",
-        "PRAGMA database_list",
         "SET enable_external_access = true",
         "CREATE TABLE mine AS FROM trials",
         "FROM trials; FROM trials",
-        " ",
     ],
 )
 def test_a_query_reads_only_trials(sql: str) -> None:
@@ -235,6 +225,15 @@ def test_hostile_names_are_escaped() -> None:
     assert row["implementation"] == HOSTILE.implementation
 
 
+@pytest.mark.parametrize("start", ["=", "@", "\t=", "\r=", " ="])
+def test_no_csv_cell_is_a_formula(start: str) -> None:
+    finished = build_trial(0, config={f"{start}x": f"{start}1", "lr": -0.5})
+    frame = query_records({"s": build_record([finished])}, "", [f"{start}x", "lr"])
+    head, (cell, number) = csv.reader(io.StringIO(as_bytes(frame, "csv", {}).decode(), newline=""))
+    assert not any(text.strip().startswith(("=", "@")) for text in (*head, cell))
+    assert number == "-0.5"
+
+
 def test_formats_agree(tmp_path: Path) -> None:
     frame = query_records({"s": STARTED}, "", ["block", "arm", "step_ms", "jit", "started"])
     body = json.loads(as_bytes(frame, "json", {"sweep": "s"}))
@@ -265,11 +264,9 @@ def run(recorded: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
 
 CELLS = {
     "a null next to numbers": ("SELECT * FROM (VALUES (1.5), (NULL)) t(cell)", [1.5, None]),
-    "a null next to texts": ("SELECT * FROM (VALUES ('a'), (NULL)) t(cell)", ["a", None]),
     "only nulls": ("SELECT NULL AS cell", [None]),
     "NaN and infinity": ("SELECT unnest(['nan'::DOUBLE, 'inf'::DOUBLE]) AS cell", [None, None]),
     "whole numbers and a null": ("SELECT unnest([3, NULL]) AS cell", [3, None]),
-    "UBIGINT": ("SELECT 18446744073709551615::UBIGINT AS cell", [2.0**64]),
     "HUGEINT": ("SELECT 2::HUGEINT ** 100 AS cell", [2.0**100]),
     "truths and a null": ("SELECT unnest([true, NULL]) AS cell", [True, None]),
     "a time and a null": (
@@ -336,7 +333,6 @@ def test_the_command_answers_sql_over_several_sweeps(run: Run) -> None:
     [
         (["quickstart", "--columns", "block,val_acuracy"], "did you mean val_accuracy?"),
         (["quickstart", "units > 1", "--sql", "FROM trials"], "--sql: expected no WHERE"),
-        (["quickstrat"], "quickstart"),
         (["quickstart", "--also", "other"], "other"),
         (["quickstart", "--generation", "7"], "quickstart#7"),
     ],

@@ -112,7 +112,6 @@ def test_a_busy_machine_is_named_below_the_configs_of_a_verdict_too(
     ("blocks", "busy_blocks", "search", "trials", "override"),
     [
         (8, 3, {"sampler": "tpe"}, 2, "search.configs=9"),
-        (8, 8, {"sampler": "tpe"}, 12, "search.configs=14"),
         (8, 8, {"sampler": "tpe", "space_size": 13}, 16, "repeats=2"),
         (8, 8, {"sampler": "grid"}, 16, "repeats=2"),
         (6, 6, {"sampler": "tpe"}, 12, "repeats=2"),
@@ -148,9 +147,7 @@ def test_energies_of_different_scopes_are_not_summarised(objectives: dict[str, s
     ("objective", "title", "has_scope"),
     [
         ("energy_j", "energy (J)", True),
-        ("energy_per_sample_j", "energy per sample (mJ)", True),
         ("cost_usd", "cost per trial (USD)", False),
-        ("train_cost_usd", "cost of the timed epochs (USD)", False),
     ],
 )
 def test_an_objective_on_energy_or_cost_is_shown_once_with_its_unit(
@@ -521,7 +518,7 @@ def test_trials_too_short_to_observe_are_told_where_many_blocks_have_no_other(
     assert [f"{12 - observed} of 12 trials" in text for text in told] == [True] * is_told
 
 
-@pytest.mark.parametrize("blocks", [1, 2, 3])
+@pytest.mark.parametrize("blocks", [1, 3])
 def test_few_configs_give_factors_no_interval_without_ends(blocks: int) -> None:
     record = golden.threads()
     few = replace(record, trials=tuple(t for t in record.trials if t.block < blocks))

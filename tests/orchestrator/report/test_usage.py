@@ -18,7 +18,6 @@ from workloads.protocol import MODEL_KIND, MODULE_KIND, RECURRENT_LAYERS
 @pytest.mark.parametrize(
     ("implementation", "parts"),
     [
-        ("tensorflow/auto", ['"tensorflow"']),
         ("tensorflow/portable", ['"tensorflow"', "use_cudnn=False", "jit_compile=False"]),
         ("tensorflow/portable+unroll+xla", ['"tensorflow"', "unroll=True", "jit_compile=True"]),
         ("tensorflow/portable+eager", ['"tensorflow"', "use_cudnn=False", "run_eagerly=True"]),
@@ -71,7 +70,6 @@ def test_layers_have_arguments_that_they_take(
     [
         ("torch/auto", ["module(inputs)"]),
         ("torch/auto+compile", ["torch.compile(module)"]),
-        ("torch/auto+bf16", ["torch.bfloat16"]),
         ("torch/auto+bf16+compile", ["torch.compile(module)", "torch.bfloat16"]),
         ("torch/auto+fp16", ["torch.float16", "GradScaler"]),
         ("torch/auto+tf32", ["matmul_precision"]),
@@ -116,7 +114,6 @@ def _names(program: str) -> set[str]:
 @pytest.mark.parametrize(
     ("implementation", "kind", "executed"),
     [
-        ("tensorflow/auto", "", {}),
         (
             "tensorflow/portable+unroll+xla",
             "",
@@ -125,10 +122,8 @@ def _names(program: str) -> set[str]:
                 "compile_options": {"jit_compile": True},
             },
         ),
-        ("tensorflow/portable+tf32", "", {}),
         ("jax/cudnn+bf16", "", {}),
         ("torch/fused+bf16", "", {}),
-        ("torch/auto+tf32", MODULE_KIND, {}),
         ("torch/auto+bf16+compile", MODULE_KIND, {}),
         ("torch/auto+fp16", MODULE_KIND, {}),
     ],

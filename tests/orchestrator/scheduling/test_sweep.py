@@ -105,6 +105,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
         trials: Callable[..., None] | None = None,
         looks: Sequence[float] = (0.0,),
         nodes: Sequence[Node] = (HERE,),
+        study: Callable[..., None] = lambda *_: None,
         **options: Any,
     ) -> RunResult:
         """Start a sweep; `looks` are what others take of the CPUs at each look, in percent."""
@@ -112,6 +113,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
         monkeypatch.setattr(f"{MODULE}.Look", lambda: mock.Mock(result=lambda: next(seen)))
         monkeypatch.setattr(f"{MODULE}.observe_other_work", lambda: next(seen))
         monkeypatch.setattr(f"{MODULE}.observe_nodes", lambda nodes: {"a": next(seen)})
+        monkeypatch.setattr(f"{MODULE}.write_study", study)
         monkeypatch.setattr(f"{MODULE}.Recorder", lambda *_: contextlib.nullcontext(store))
         monkeypatch.setattr("orchestrator.cluster.connection.this_machine", lambda: (HERE,))
         joined = contextlib.nullcontext(nodes)
@@ -191,6 +193,16 @@ def test_a_stopped_sweep_keeps_what_has_ended(run: Run) -> None:
     assert (result.stopped, result.record.state) == (stopped, "stopped")
     assert result.refused == store.refused
     assert len(store.finished) == 2
+
+
+def test_a_study_that_cannot_be_written_is_a_warning(run: Run) -> None:
+    def fail(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    result = run(build_spec(BASE), Store(), trials=finish(6), study=fail)
+    (warning,) = result.warnings
+    assert "study.db" in warning and "No space left" in warning
+    assert result.record.state == "complete"
 
 
 @pytest.mark.parametrize(

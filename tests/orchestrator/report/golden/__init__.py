@@ -3,20 +3,19 @@
 `python -m tests.orchestrator.report.golden` writes them again after an intended change.
 """
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 from orchestrator.analysis.summary import ReportSummary, summarise
-from orchestrator.core.arms import Arm, HardwareUse, Usage, Variant
+from orchestrator.core.arms import Arm, HardwareUse, Usage
 from orchestrator.core.criteria import PublishedRow, ReportCriteria
 from orchestrator.core.formats import this_rnnsweep
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import DatasetRecord, FinishedTrial, Kernel
-from orchestrator.report.compare.changes import Changes, compare_sides, failing
-from orchestrator.report.compare.document import changes_document, changes_json
+from orchestrator.report.compare.changes import Changes, compare_sides
+from orchestrator.report.compare.document import changes_document
 from orchestrator.report.compare.sides import Side
 from orchestrator.report.formats.text import to_text
 from orchestrator.report.render import render, to_short_markdown
@@ -24,7 +23,7 @@ from tests.building.arms import ARMS_OF_CELLS, CPU, GRU, LSTM, PORTABLE, UNROLL,
 from tests.building.hardware import build_timing_use
 from tests.building.large_records import build_large_record
 from tests.building.records import build_record
-from tests.building.trials import build_timed_trials, build_trial, change_trial
+from tests.building.trials import build_trial, change_trial
 
 FOLDER = Path(__file__).parent
 EAGER = Arm("tensorflow/portable+eager", CPU)
@@ -33,43 +32,19 @@ DIGITS = DatasetRecord("digits", "0123456789abcdef", "scikit-learn", 1437, 360)
 
 
 def reports() -> dict[str, Callable[[], str]]:
-    """Return the function that makes the text of each file; to call all of them takes seconds."""
-    shorts: dict[str, Callable[[], ReportSummary]] = {
-        "everything": everything,
-        "busy": lambda: summarise(busy()),
-        "few-blocks": lambda: summarise(few_blocks()),
-        "variants": lambda: summarise(variants()),
-        "threads": lambda: summarise(threads()),
-        "f1": lambda: summarise(own_objective()),
-        "many-arms": lambda: summarise(build_large_record(8, 10)),
-        "failed": lambda: summarise(failed()),
-    }
+    """Return the function that makes the text of each file: one of each format."""
     return {
-        **{f"short-{name}.txt": partial(_short_text, make) for name, make in shorts.items()},
-        "everything.txt": lambda: render(everything(), "text", full=True),
-        "everything-short.md": lambda: to_short_markdown(everything(), 2000, "report.html"),
+        "short-threads.txt": lambda: render(summarise(threads()), "text"),
         "crossing.txt": lambda: render(summarise(crossing()), "text", full=True),
         "crossing.json": lambda: _of_no_version(render(summarise(crossing()), "json")),
-        "timed.txt": lambda: render(summarise(timed()), "text", full=True),
-        "stopped.txt": lambda: render(summarise(stopped()), "text", parts=("fastest", "trust")),
+        "everything-short.md": lambda: to_short_markdown(everything(), 2000, "report.html"),
         "changes.txt": lambda: to_text(changes_document(_changes())),
-        "changes.json": _changes_json,
     }
-
-
-def _short_text(make: Callable[[], ReportSummary]) -> str:
-    return render(make(), "text")
 
 
 def _changes() -> Changes:
     before, after = crossing(), replace(crossing(slower=1.2), run_id="after", state="running")
     return compare_sides(Side("quickstart#1", before), Side("quickstart#2", after))
-
-
-def _changes_json() -> str:
-    changes = _changes()
-    document = changes_json(changes, failing(changes, ["slower"]))
-    return _of_no_version(json.dumps(document, indent=1)) + "\n"
 
 
 def _of_no_version(text: str) -> str:
@@ -137,25 +112,6 @@ def crossing(slower: float = 1.0) -> SweepRecord:
     return build_record(trials, datasets=(DIGITS,))
 
 
-def timed() -> SweepRecord:
-    """Return a sweep with two arms in slices, a trained one, and one of an earlier start."""
-    trials = [
-        build_trial(
-            block,
-            arm,
-            val_accuracy=0.9 if arm == PORTABLE else None,
-            step_ms=step_ms + block,
-            round_id=None
-            if arm == PORTABLE
-            else f"{block}{arm.implementation if not block else ''}",
-        )
-        for block in range(8)
-        for arm, step_ms in zip((*SLICED, PORTABLE), (5.0, 8.0, 9.0), strict=True)
-    ]
-    trials += [build_trial(block, XLA) for block in range(6)]  # the arm of an earlier start
-    return build_record(trials, (*SLICED, PORTABLE, XLA), current=(*SLICED, PORTABLE))
-
-
 def variants() -> SweepRecord:
     """Return a sweep of two cells on two implementations: GRUs are faster and more accurate."""
     trials = [
@@ -189,21 +145,6 @@ def threads() -> SweepRecord:
     return build_record(trials, arms, datasets=(DIGITS,))
 
 
-def own_objective() -> SweepRecord:
-    """Return a sweep of a user's own workload: one variant has the better f1, times are equal."""
-    arms = tuple(Arm("python/own", CPU, Variant(name, {"trick": name})) for name in ("bad", "good"))
-    trials = [
-        build_trial(
-            block,
-            arm,
-            metrics={"f1": f1 + 0.01 * (block % 3), "train_s": 1 + 0.01 * ((block + place) % 3)},
-        )
-        for block in range(9)
-        for place, (arm, f1) in enumerate(zip(arms, (0.5, 0.9), strict=True))
-    ]
-    return build_record(trials, arms, objectives={"f1": "maximize"}, workload="f1_of:workload")
-
-
 def few_blocks() -> SweepRecord:
     """Return a sweep with too few blocks for a verdict, and an arm that only fails."""
     trials = [
@@ -216,27 +157,3 @@ def few_blocks() -> SweepRecord:
         for block in range(4)
     ]
     return build_record(trials, (PORTABLE, XLA, UNROLL), objectives={"val_accuracy": "maximize"})
-
-
-def stopped() -> SweepRecord:
-    """Return a sweep that was stopped before one of its arms had a complete trial."""
-    trials = [build_trial(block, arm) for block in range(2) for arm in (PORTABLE, XLA)][:3]
-    return build_record(trials, (PORTABLE, XLA, UNROLL), expected_trials=18, state="stopped")
-
-
-def failed() -> SweepRecord:
-    """Return a sweep of which every trial failed in the same way."""
-    error = "error: ModuleNotFoundError: no module named 'mine'"
-    trials = [
-        build_trial(block, arm, status="failed", failure=error, metrics={})
-        for block in range(3)
-        for arm in (PORTABLE, XLA)
-    ]
-    return build_record(trials)
-
-
-def busy() -> SweepRecord:
-    """Return a sweep on a busy machine, on which one arm is 46 times slower than the first."""
-    times = {PORTABLE: 10.0, UNROLL: 12.0, Arm("torch/portable", CPU): 460.0}
-    trials = build_timed_trials(times, disturbance={"other_processes": 61.0})
-    return build_record(trials, tuple(times))
