@@ -38,7 +38,7 @@ from tests.building.records import build_paired_record
 from tests.building.scheduling import build_plan
 from tests.building.specs import build_spec_data
 from tests.building.stores import build_home, build_opening
-from tests.building.trials import IDENTITY, build_full_trial, build_trial
+from tests.building.trials import IDENTITY, build_full_trial
 from tests.commands import python
 from tests.orchestrator.storage.tracking.recording import writer
 from workloads.own_code import PACKAGES, CodeFiles, read_code
@@ -149,7 +149,6 @@ def test_the_documented_sweep_runs_in_a_script(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("package", "program", "code"),
     [
-        pytest.param("orchestrator", "import rnnsweep", 1, id="orchestrator-api"),
         pytest.param("workloads", "import rnnsweep", 1, id="workloads-api"),
         pytest.param(
             "workloads",
@@ -256,16 +255,6 @@ def test_an_argument_of_another_type_is_named(
         call()
 
 
-def test_a_result_prints_its_report_and_names_how_it_ended() -> None:
-    record = build_paired_record(6)
-    failed = build_trial(5, XLA, status="failed")
-    record = replace(record, trials=(*record.trials[:-1], failed))
-    stopped = RunResult(record, Stopped())
-    assert str(stopped) == str(api.report(record))
-    assert "(1 failed)" in repr(record)
-    assert repr(stopped).startswith(f"<RunResult {record!r}, stopped by ")
-
-
 def test_a_wrong_spec_is_refused(started: Started) -> None:
     with pytest.raises(SpecError, match="the spec: wrkload"):  # which has no lines
         api.run_sweep({**SPEC, "wrkload": "image_rows"})
@@ -316,14 +305,6 @@ def test_a_start_is_kept_as_it_was_typed_but_for_passwords(
     typed = ("'mine.yaml'", "tracking_uri=...")
     texts = ("repeats=2", "settings.cell='gru'")
     assert options.start == StartCommand(typed, texts, in_python=True)
-
-
-@pytest.mark.usefixtures("home")
-def test_a_comparison_shows_itself() -> None:
-    changes = rnnsweep.compare("quickstart#1", "quickstart#2", accept_provisional=True)
-    assert "tensorflow/portable+xla became slower" in str(changes)
-    assert "<table>" in changes._repr_html_() and "became slower" in changes._repr_html_()
-    assert len(repr(changes)) < 200 and changes.accept_provisional
 
 
 @pytest.mark.usefixtures("home")

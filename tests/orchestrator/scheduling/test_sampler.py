@@ -1,7 +1,7 @@
 """Optuna's samplers, asked block by block: no config twice, and a stopped sweep resumes."""
 
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 
@@ -74,43 +74,6 @@ def test_configs_are_in_the_space_and_unlike_and_a_stopped_search_resumes(
         second.report(index, values(config))
     assert sampler != "tpe" or len(second._finished.numbers) == 20
     assert len(second._memory.get_all_trials(0)) >= count, "pruners see all"
-
-
-def follow(suggester: Suggester, index: int, config: Config) -> list[float]:
-    """Report the epochs of a block up to its end, to the sampler too; return their values."""
-    curve = [float(config["x"]) + 0.1 * epoch for epoch in range(10)]
-    for step, value in enumerate(curve):
-        if suggester.should_prune(index, step, value):
-            suggester.report(index, None, is_pruned=True)
-            return curve[: step + 1]
-    suggester.report(index, curve[-1:])
-    return curve
-
-
-@pytest.mark.parametrize(
-    "pruner",
-    [
-        {"name": "median", "n_warmup_steps": 2},
-        {"name": "hyperband", "max_resource": 9},
-    ],
-    ids=lambda pruner: pruner["name"],
-)
-def test_a_pruner_ends_bad_blocks_of_tpe_and_a_stopped_search_resumes(pruner: Any) -> None:
-    space = {"x": {"low": 0.0, "high": 1.0}}
-    objectives = {"val_accuracy": "maximize"}
-    wanted = search("tpe", space=space, objectives=objectives, pruner=pruner)
-    first, second = Suggester(wanted, seed=3), Suggester(wanted, seed=3)
-    curves = []
-    for index in range(20):
-        config = first.suggest(index)
-        assert config is not None
-        if index < 15:
-            second.replay(index, config)
-        else:
-            assert second.suggest(index) == config
-        curves.append(follow(first, index, config))
-        assert follow(second, index, config) == curves[-1]
-    assert min(map(len, curves)) < 10 == len(max(curves)), "the best one is whole"
 
 
 @pytest.mark.parametrize(("over", "follows"), [("mean", True), ("tensorflow/kernel0", False)])
