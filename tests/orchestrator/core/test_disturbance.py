@@ -73,6 +73,7 @@ MEASUREMENTS = [
         expected_ms={"canary_ms": 20.0},
         causes=0,
     ),
+    Measurement(name="nothing measured", causes=0),
     Measurement(
         name="a canary without an expected time", metrics={"canary_ms": 1000000.0}, causes=0
     ),
@@ -81,6 +82,12 @@ MEASUREMENTS = [
         metrics={"others_cpu_pct": 43.2, "canary_ms": 26.0},
         limits={"others_cpu_pct": 50, "canary": 1.5},
         expected_ms={"canary_ms": 20.0},
+        causes=0,
+    ),
+    Measurement(
+        name="other trainers",
+        metrics={"others_cpu_pct": 2.0},
+        telemetry={"other_trainers": 3},
         causes=0,
     ),
     Measurement(
@@ -97,10 +104,32 @@ MEASUREMENTS = [
     ),
     Measurement(name="throttled for unknown reasons", metrics={"throttled_pct": 80.0}, causes=1),
     Measurement(
+        name="other processes for long", metrics={"train_s": 9.0, "others_cpu_pct": 15.1}, causes=1
+    ),
+    Measurement(
+        name="other processes for a short time",
+        metrics={"train_s": 0.25, "others_cpu_pct": 15.1},
+        causes=1,
+    ),
+    Measurement(
+        name="a trial too short to observe", metrics={"train_s": 0.05, "timed_s": 0.01}, causes=0
+    ),
+    Measurement(
+        name="low clocks for a short time",
+        metrics={"train_s": 0.25, "clock_drop_pct": 10.1},
+        causes=1,
+    ),
+    Measurement(
         name="a slow GPU canary",
         metrics={"canary_ms": 21.0, "canary_gpu_ms": 0.9},
         expected_ms={"canary_ms": 20.0, "canary_gpu_ms": 0.2},
         causes=1,
+    ),
+    Measurement(
+        name="equal canaries",
+        metrics={"canary_ms": 21.0, "canary_gpu_ms": 0.2},
+        expected_ms={"canary_ms": 20.0, "canary_gpu_ms": 0.2},
+        causes=0,
     ),
 ]
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from orchestrator.core.formats import Format, WrittenBy, written_by
-from orchestrator.storage.tracking.errors import Damaged
+from orchestrator.storage.tracking.errors import Damaged, WrongVersion
 from orchestrator.storage.tracking.records import Form, Lease
 
 
@@ -53,7 +53,9 @@ def test_a_former_text_that_its_migration_cannot_read_is_damaged() -> None:
         (12, WrittenBy("0.3.0", "abc"), ("format 12 of rnnsweep 0.3.0", '"rnnsweep>=0.3.0"')),
         (12, WrittenBy("0.3.0.dev0", "abc-dirty"), ("0.3.0.dev0", "its commit abc,")),
         (12, WrittenBy("nonsense"), ("format 12 of rnnsweep nonsense", "install that")),
+        (12, WrittenBy(), ("an unknown version of rnnsweep", "install that")),
         (7, WrittenBy(), ("received format 7, from before the first release", "--fresh")),
+        (None, WrittenBy(), ("received no format number", "--fresh")),
     ],
 )
 def test_a_number_that_is_not_read_is_refused_with_the_version_to_install(
@@ -72,3 +74,10 @@ def test_who_wrote_something_is_read_from_any_json() -> None:
     values: list[Any] = [None, [], {"version": 3, "commit": None}, {"unknown": 1}]
     for value in values:
         assert written_by(value) == WrittenBy()
+
+
+def test_a_text_of_another_number_in_a_store_names_who_wrote_it() -> None:
+    form = Form(Lease, Format("a lease", 9))
+    text = json.dumps({"version": 10, "written_by": {"version": "9.9.9"}, "content": "other"})
+    with pytest.raises(WrongVersion, match=r'rnnsweep 9\.9\.9.*"rnnsweep>=9\.9\.9"'):
+        form.load(text, "here")

@@ -71,6 +71,11 @@ READ_ARMS = [
     ReadArms(
         over="tensorflow/portable on cpu", among=["ON_CPU", "ON_GPU", "OTHER"], arms=["ON_CPU"]
     ),
+    ReadArms(
+        over="tensorflow/portable on NVIDIA H200",
+        among=["ON_CPU", "ON_GPU", "OTHER"],
+        arms=["ON_GPU"],
+    ),
     ReadArms(over="tensorflow/cudnn on cpu", among=["ON_CPU", "ON_GPU", "OTHER"], arms=[]),
     ReadArms(over="* on gpu", among=["ON_CPU", "ON_GPU", "OTHER"], arms=["ON_GPU", "OTHER"]),
     ReadArms(
@@ -95,9 +100,17 @@ READ_ARMS = [
         arms=["GRU_TF", "GRU_TORCH"],
     ),
     ReadArms(
+        over="gru on cpu",
+        among=["LSTM_TF", "GRU_TF", "LSTM_TORCH", "GRU_TORCH"],
+        arms=["GRU_TF", "GRU_TORCH"],
+    ),
+    ReadArms(
         over="gru: torch/fused",
         among=["LSTM_TF", "GRU_TF", "LSTM_TORCH", "GRU_TORCH"],
         arms=["GRU_TORCH"],
+    ),
+    ReadArms(
+        over="{GRU_TF}", among=["LSTM_TF", "GRU_TF", "LSTM_TORCH", "GRU_TORCH"], arms=["GRU_TF"]
     ),
 ]
 
