@@ -308,6 +308,14 @@ def test_a_start_is_kept_as_it_was_typed_but_for_passwords(
 
 
 @pytest.mark.usefixtures("home")
+def test_a_comparison_shows_itself() -> None:
+    changes = rnnsweep.compare("quickstart#1", "quickstart#2", accept_provisional=True)
+    assert "tensorflow/portable+xla became slower" in str(changes)
+    assert "<table>" in changes._repr_html_() and "became slower" in changes._repr_html_()
+    assert len(repr(changes)) < 200 and changes.accept_provisional
+
+
+@pytest.mark.usefixtures("home")
 def test_a_choice_and_predictions_show_themselves() -> None:
     choice = rnnsweep.best("quickstart", "val_accuracy", at_most={"step_ms": 2.55})
     assert (choice.arm, choice.block, choice.within, choice.label) == (XLA, 0, 1, "quickstart#2")

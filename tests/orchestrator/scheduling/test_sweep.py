@@ -195,6 +195,14 @@ def test_a_start_waits_for_a_quiet_machine_or_gives_up_before_anything_runs(
     assert not store.finished
 
 
+def test_a_stopped_sweep_keeps_what_has_ended(run: Run) -> None:
+    store, stopped = Store(), Stopped("the head is gone")
+    result = run(build_spec(BASE), store, trials=finish(2, stopped))
+    assert (result.stopped, result.record.state) == (stopped, "stopped")
+    assert result.refused == store.refused
+    assert len(store.finished) == 2
+
+
 @pytest.mark.parametrize(
     ("before", "changes", "stops"),
     [
