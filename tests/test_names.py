@@ -75,18 +75,3 @@ def test_a_public_name_has_one_meaning(defined: dict[str, list[str]]) -> None:
 
 def test_every_exception_is_in_use(defined: dict[str, list[str]]) -> None:
     assert [name for name in SHARED if len(defined[name]) < 2] == []
-
-
-def test_each_kind_of_definition_counts(tmp_path: Path) -> None:
-    first = [
-        "class Row: ...",
-        "def speed(): ...",
-        "FORMAT, VERSION = 'x', 1",
-        "Cell: type = str",
-        "_private = 1",
-    ]
-    second = ["if True:", "    Row = int", "else:", "    speed = 2", *first[2:]]
-    (tmp_path / "a.py").write_text("\n".join(first))
-    (tmp_path / "b.py").write_text("\n".join(second))
-    repeated = {name for name, files in modules_by_name([tmp_path]).items() if len(files) > 1}
-    assert repeated == {"Row", "speed", "FORMAT", "VERSION", "Cell"}

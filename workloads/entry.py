@@ -47,7 +47,7 @@ def load_own_functions(workload: Workload) -> OwnFunctions:
         if not callable(function):
             raise _no_function(workload, entry, function)
     load = functions[1] if workload.data_entry else None
-    return OwnFunctions(workload.model_entry, functions[0], workload.data_entry, load)
+    return OwnFunctions(functions[0], workload.data_entry, load)
 
 
 def _import(workload: Workload, entry: str) -> Any:

@@ -108,7 +108,6 @@ class Kind(StrEnum):
     BEST = "best"
     ONE_ARM = "one arm"
     NO_TRIALS = "no trials"
-    DIFFERENT_MODELS = "different models"
     CROSSES = "crosses"
     EFFECT = "effect"
     PAYS = "pays"

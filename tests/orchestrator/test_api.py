@@ -38,7 +38,7 @@ from tests.building.records import build_paired_record
 from tests.building.scheduling import build_plan
 from tests.building.specs import build_spec_data
 from tests.building.stores import build_home, build_opening
-from tests.building.trials import IDENTITY, build_full_trial, build_trial
+from tests.building.trials import IDENTITY, build_full_trial
 from tests.commands import python
 from tests.orchestrator.storage.tracking.recording import writer
 from workloads.own_code import PACKAGES, CodeFiles, read_code
@@ -149,7 +149,6 @@ def test_the_documented_sweep_runs_in_a_script(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("package", "program", "code"),
     [
-        pytest.param("orchestrator", "import rnnsweep", 1, id="orchestrator-api"),
         pytest.param("workloads", "import rnnsweep", 1, id="workloads-api"),
         pytest.param(
             "workloads",
@@ -253,16 +252,6 @@ def test_an_argument_of_another_type_is_named(
 ) -> None:
     with pytest.raises(TypeError, match=f"^{argument}expected "):
         call()
-
-
-def test_a_result_prints_its_report_and_names_how_it_ended() -> None:
-    record = build_paired_record(6)
-    failed = build_trial(5, XLA, status="failed")
-    record = replace(record, trials=(*record.trials[:-1], failed))
-    stopped = RunResult(record, Stopped())
-    assert str(stopped) == str(api.report(record))
-    assert "(1 failed)" in repr(record)
-    assert repr(stopped).startswith(f"<RunResult {record!r}, stopped by ")
 
 
 def test_a_wrong_spec_is_refused(started: Started) -> None:

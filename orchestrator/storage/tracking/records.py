@@ -156,14 +156,14 @@ class Form(Generic[_T]):
             return stored.content
         return self._load_other(text, place, None)
 
-    def number_of(self, text: str) -> object:
+    def _number_of(self, text: str) -> object:
         """Return the format number of a text; the present one if it is no JSON object."""
         value = _object(text)
         return self.format.number if value is None else value.get("version")
 
     def _load_other(self, text: str, place: str, problem: ValidationError | None) -> _T:
         """Load a text of a former number; raise `WrongVersion`, or `Damaged` for the problem."""
-        number, value = self.number_of(text), _object(text) or {}
+        number, value = self._number_of(text), _object(text) or {}
         if not self.format.reads(number):
             writer = written_by(value.get("written_by"))
             raise WrongVersion(self.format.refusal(place, number, writer))

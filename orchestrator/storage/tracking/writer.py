@@ -20,7 +20,6 @@ from orchestrator.storage.tracking.tracker import (
     StoredRun,
     Tracker,
     TrialContent,
-    read_run_text,
 )
 from orchestrator.storage.tracking.trackers import kind_of
 from orchestrator.storage.tracking.trial_content import TRIAL_TAGS, trial_content
@@ -97,7 +96,7 @@ class Writer:
         if parent is None:
             parent = self._create_parent()
         else:
-            self._keep_former_manifest(parent)
+            reader.read_manifest(self._tracker, parent)  # or refuse it: it is replaced below
         self._sweep_run = parent
         claimed_s = self._claim(parent, has_claimed=has_claimed)
         self._stored = trial_table.read_trials(self._tracker, parent, self._identity)
@@ -186,14 +185,6 @@ class Writer:
         number = str(self._identity.generation)
         runs = self._tracker.sweep_runs(self._identity.name)
         return reader.first_parent(run for run in runs if run.tags.get("generation") == number)
-
-    def _keep_former_manifest(self, parent: StoredRun) -> None:
-        """Copy a manifest of a former format, which is replaced; refuse one that is not read."""
-        if reader.read_manifest(self._tracker, parent) is not None:
-            text = read_run_text(self._tracker, parent.run_id, reader.MANIFEST_FILE)
-            number = records.MANIFEST.number_of(text)
-            if number != records.MANIFEST.format.number:
-                self._tracker.write_file(parent.run_id, f"sweep-format-{number}.json", text)
 
     def _create_parent(self) -> StoredRun:
         identity, now_s = self._identity, time.time()

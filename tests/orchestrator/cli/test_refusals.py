@@ -7,11 +7,9 @@ from unittest import mock
 
 import pytest
 
-from orchestrator.cli.options import set_words
 from orchestrator.core.trial import Block, FinishedTrial, make_trial
 from orchestrator.storage.home import SweepFolder
-from orchestrator.storage.journal import Journal
-from orchestrator.storage.resume import Incomparable, identify, preview, take_over
+from orchestrator.storage.resume import Incomparable, identify, preview
 from orchestrator.storage.tracking.tracker import StoredRun
 from tests.building.arms import PORTABLE
 from tests.building.specs import build_spec, build_spec_text
@@ -159,25 +157,6 @@ def test_a_tracking_server_has_its_own_ui(run: Run, monkeypatch: pytest.MonkeyPa
     assert code == 0 and "secret" not in out and lines[0] == "MLflow: https://mlflow.example"
     links = [line for line in lines[1:] if "https://mlflow.example/#/" in line]
     assert [line.split()[0] for line in links] == ["s1#2", "s2", "all"]
-
-
-@pytest.mark.parametrize("form", ["text", "json"])
-def test_a_start_that_does_not_extend_the_existing_trials_is_refused(
-    run: Run, home: Path, form: str
-) -> None:
-    with Journal(SweepFolder(home, "mine").generation(1)) as journal:
-        take_over(journal, None, identify(build_spec(), 1), build_spec())
-        with pytest.raises(Incomparable, match="seed: 0 -> 4") as refused:
-            other = build_spec(overrides=["seed=4"])
-            take_over(journal, None, identify(other, 1), other)
-        assert "sampler" not in str(refused.value), "only what differs is named"
-    others = ["seed=4", "search.sampler=qmc", "settings.units=2", "search.space={layers: [1, 2]}"]
-    overrides = set_words([*others, "search.configs=2"])
-    code, out, err = run("plan", "mine.yaml", *overrides, "--format", form)
-    assert (code, out) == (2, "")
-    for difference in ("seed: 0 -> 4", "search.sampler: ", "settings.units: ", "it with --fresh"):
-        assert difference in err
-    assert run("plan", "mine.yaml", "--set", "repeats=2")[0] == 0
 
 
 def test_a_plan_resumes_or_refuses_what_only_the_store_has(tmp_path: Path) -> None:

@@ -168,7 +168,7 @@ EPOCHS = 10
 def pruned_search(pruner: Any) -> Search:
     return Search.model_validate(
         {
-            "sampler": "random",
+            "sampler": "tpe",
             "configs": 20,
             "space": {"x": {"low": 0.0, "high": 1.0}},
             "objectives": {"val_accuracy": "maximize"},
@@ -201,6 +201,7 @@ def epochs_of(search: Search, replayed: int = 0) -> list[int]:
         else:
             assert suggester.suggest(index) == config
         counts.append(follow(suggester, index, config))
+        assert follow(first, index, config) == counts[-1]
     return counts
 
 

@@ -120,10 +120,12 @@ def test_keeping_models_is_no_part_of_the_identity() -> None:
 
 
 def test_other_data_make_another_sweep_and_other_trials(journal: Journal) -> None:
-    other = replace(IDENTITY, data_digest="1e" * 16)
+    other = replace(IDENTITY, data_digest="1e" * 16, seed=IDENTITY.seed + 1)
     resume.take_over(journal, None, IDENTITY, build_spec())
-    with pytest.raises(resume.Incomparable, match=r'data_digest: "(0f)+" -> "(1e)+"'):
+    with pytest.raises(resume.Incomparable, match=r'data_digest: "(0f)+" -> "(1e)+"') as refused:
         resume.take_over(journal, None, other, build_spec())
+    assert "seed: 7 -> 8" in str(refused.value)
+    assert "search" not in str(refused.value), "only what differs is named"
     block = Block(0, {"units": 3})
     keys = {make_trial(of, block, XLA, 0).key for of in (IDENTITY, other)}
     assert len(keys) == 2

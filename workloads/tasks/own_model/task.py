@@ -26,9 +26,8 @@ UserFunction = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class OwnFunctions:
-    """The two functions of a user, and their places; without `load` the data are random."""
+    """The two functions of a user, and the place of `load`; without it the data are random."""
 
-    model_entry: str
     build: UserFunction
     data_entry: str | None = None
     load: UserFunction | None = None

@@ -148,16 +148,6 @@ def test_the_answer_can_be_shown_again_with_other_values(place: Place) -> None:
     assert read.metrics["speedup"] == 2.0
 
 
-def test_a_model_can_be_kept_again_after_an_error(place: Place, tmp_path: Path) -> None:
-    folder = tmp_path / "packed"
-    folder.mkdir()
-    (folder / "model.keras").write_text("weights")
-    run, opened = trial_run(place, sweep_run(place), 0), place.write()
-    opened.log_model(run, folder)
-    opened.log_model(opened.run(run.run_id), folder)
-    assert (folder / "model.keras").read_text() == "weights"
-
-
 def test_a_run_that_does_not_exist_is_an_error(place: Place) -> None:
     sweep_run(place)
     with pytest.raises(TrackingError):

@@ -43,20 +43,6 @@ def test_a_run_has_its_configs_settings_and_arm_as_params() -> None:
     assert not {"data_path", "threads"} & content.params.keys()
 
 
-def test_a_run_is_found_by_its_tags() -> None:
-    trial = build_full_trial(1, XLA, repeat=1)
-    tags = {
-        "sweep": "quickstart",
-        "arm": str(XLA),
-        "trial_key": trial.key,
-        "outcome": "complete",
-        "config": '{"bidirectional":false,"layers":2,"learning_rate":0.001,"units":33}',
-    }
-    content = trial_content(IDENTITY, trial)
-    assert content.tags.items() >= tags.items()
-    assert not {"failure", "variant"} & content.tags.keys()
-
-
 def test_an_arms_own_settings_win_over_the_sweeps_settings() -> None:
     work, gru = Usage(threads=4, settings={"epochs": 1}), Variant("small", {"cell": "gru"})
     own = Arm("tensorflow/portable", build_cpu_use(usage=work), gru)

@@ -54,7 +54,6 @@ def test_the_default_store_is_in_the_home(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "uri",
     [
-        pytest.param("https://me:secret@host/mlflow", id="a server"),
         pytest.param(
             "postgresql+psycopg2://me:se/secret@host@db/x",
             id="a database, whose password has delimiters",
@@ -63,7 +62,6 @@ def test_the_default_store_is_in_the_home(tmp_path: Path) -> None:
             "postgresql://host/db?user=me&password=secret&sslmode=require",
             id="a database, with a password in the query",
         ),
-        pytest.param("no answer from 'http://me:secret@host/' in 3 s", id="a message"),
     ],
 )
 def test_passwords_are_never_shown(uri: str) -> None:
@@ -92,9 +90,7 @@ def test_reading_makes_no_store(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("uri", "reason"),
     [
-        pytest.param("sqlite:////proc/nowhere/mlflow.db", "nowhere", id="no folder"),
         pytest.param("sqlite:///{}/no.db", "file is not a database", id="no database"),
-        pytest.param("http://127.0.0.1:9", "127.0.0.1:9", id="no server"),
         pytest.param(
             "postgresql://me:secret@127.0.0.1:9/db", "postgresql", id="no database server"
         ),
