@@ -215,7 +215,7 @@ def stateful(trial: Context) -> dict[str, float]:
 
 
 def compared_with_bare_keras(trial: Context) -> dict[str, float]:
-    from tests.benchmarks.contenders import bare_keras
+    from infra.benchmarks.contenders import bare_keras
     from workloads.models.prepared import prepare_model
     from workloads.tasks.char_rnn.task import build_language_model
 

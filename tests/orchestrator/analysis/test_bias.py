@@ -9,6 +9,9 @@ from typing import Any, get_args
 
 import pytest
 
+from infra.benchmarks import bias_curve
+from infra.benchmarks.bias import LOADS, Measured, biases
+from infra.benchmarks.bias import QUIET as QUIET_LOAD
 from orchestrator.analysis.statistics import bias
 from orchestrator.analysis.statistics.bias import (
     BiasCurve,
@@ -24,9 +27,6 @@ from orchestrator.core.criteria import MeasureMode
 from orchestrator.hardware import OtherWork, classify
 from orchestrator.planning.plan import PlannedArm
 from orchestrator.report.render import summarise
-from tests.benchmarks import bias_curve
-from tests.benchmarks.bias import LOADS, Measured, biases
-from tests.benchmarks.bias import QUIET as QUIET_LOAD
 from tests.building.arms import CPU, GPU, PORTABLE, XLA
 from tests.building.hardware import build_node, build_timing_use
 from tests.building.records import build_record

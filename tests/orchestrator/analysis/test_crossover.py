@@ -7,6 +7,7 @@ from math import inf, log2, prod
 import pytest
 from scipy.stats import t
 
+from infra.benchmarks.trusting.findings import fewest_by_chance, most_by_chance
 from orchestrator.analysis.comparisons.effects import Crossover, crossovers
 from orchestrator.analysis.comparisons.speed import compare_arms
 from orchestrator.analysis.pairing.complete_rounds import match
@@ -16,7 +17,6 @@ from orchestrator.analysis.statistics.regression import Design
 from orchestrator.core.criteria import AutoBlocks, ReportCriteria
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Config
-from tests.benchmarks.trusting.findings import fewest_by_chance, most_by_chance
 from tests.building.arms import PORTABLE, XLA
 from tests.building.known_records import UNITS, build_crossing_laws, build_record_by_laws
 from tests.building.records import build_paired_record

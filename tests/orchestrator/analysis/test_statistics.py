@@ -11,6 +11,7 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.weightstats import DescrStatsW
 
+from infra.benchmarks.trusting import synthetic
 from orchestrator.analysis.statistics.batch_means import half_width, planned_looks
 from orchestrator.analysis.statistics.estimates import (
     Estimate,
@@ -28,7 +29,6 @@ from orchestrator.analysis.statistics.formatting import (
 from orchestrator.analysis.statistics.verdicts import BlocksNeeded, Judgement, blocks_for, judge
 from orchestrator.core.text import counted, joined
 from orchestrator.report.verdicts import speed_phrase, speed_ratio
-from tests.benchmarks.trusting import synthetic
 from tests.profiles import draws
 
 MARGIN = math.log1p(0.02)

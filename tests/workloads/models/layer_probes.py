@@ -9,8 +9,8 @@ from unittest import mock
 
 import numpy as np
 
-from tests.gpu import probes
-from tests.gpu.probes import as_array, difference, normal, run_stack
+from infra.gpu import probes
+from infra.gpu.probes import as_array, difference, normal, run_stack
 from workloads.backends.stack_call import GATES
 from workloads.context import Context
 from workloads.implementations import Implementation, parse_implementation
