@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from infra.benchmarks import rig
-from infra.benchmarks.trusting import real, synthetic
+from infra.benchmarks.trusting import real
 from infra.benchmarks.trusting.findings import Finding, Notebook
 from orchestrator.cli.output import quiet
 
@@ -22,7 +22,7 @@ PACKAGES = ("ray", "optuna", "mlflow", "keras", "torch", "numpy", "scipy")
 
 def main() -> None:
     parser = rig.arguments(__doc__)
-    parts = ("synthetic", "slowdown", "equal", "variants", "hog", "adaptive")
+    parts = ("slowdown", "equal", "variants", "hog", "adaptive")
     parser.add_argument("--only", action="append", choices=parts, help="this part, or these")
     parser.add_argument("--quick", action="store_true", help="only check that it works")
     parser.add_argument("--fresh", action="store_true", help="start from scratch")
@@ -34,17 +34,12 @@ def main() -> None:
     notebook.environment = rig.environment(*PACKAGES)
     home = asked.home / notebook.begun
     home.mkdir(parents=True, exist_ok=True)
-    draws = 60 if asked.quick else 400
     run: dict[str, Callable[[], Sequence[Finding]]] = {
-        "synthetic": lambda: synthetic.run(draws),
         "slowdown": lambda: real.slowdown(home, notebook, *((1, 1) if asked.quick else (5, 10))),
         "equal": lambda: real.equal(home, notebook, 2 if asked.quick else 30),
         "variants": lambda: real.equal(home, notebook, 2 if asked.quick else 10, "variants"),
         "hog": lambda: real.hog(home, notebook, 9 if asked.quick else 12),
-        "adaptive": lambda: [
-            *real.adaptive(home, notebook, 40 if asked.quick else 500),
-            *synthetic.stopping(draws),
-        ],
+        "adaptive": lambda: real.adaptive(home, notebook, 40 if asked.quick else 500),
     }
     try:
         with quiet(home / "proof.log") as console:

@@ -15,7 +15,7 @@ from pathlib import Path
 from workloads.backends.registry import find_backend
 
 _ROOT = Path(__file__).parents[2]
-_CODE = ("orchestrator", "workloads", "infra/gpu")
+_CODE = ("orchestrator", "workloads", "infra/gpu", "tests/building")
 _LIBRARIES = re.compile(r"nvidia-(?!ml-py$)|jax-cuda|libtpu|triton$")
 """CUDA's and cuDNN's packages, which all backends of an environment load."""
 

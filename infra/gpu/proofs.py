@@ -41,6 +41,7 @@ was requested shows as some 1e-4, a gate in the wrong place as some 1e-1."""
 _LEAST_ROUNDING = 3e-5
 """A lower precision that differs by less, at 256 units, did not round: float32 ran."""
 
+NUMBERS = "tests.building.recurrent_reference:numbers"
 PRESENCE = "workloads.diagnostics.peak_rates:report_devices"
 MASKED_BATCHES_WORKLOAD = "workloads.diagnostics.masked_batches:check_masks"
 _TINY = {"units": 16, "features": 8, "sequence_length": 6, "batch_size": 4, "timed_steps": 2}
@@ -193,7 +194,7 @@ def _compared(
 ) -> Iterator[Outcome]:
     if _ineligible(lab, implementation, case) is not None:
         return
-    answer = lab.ask("probes:numbers", implementation, case, seed=3)
+    answer = lab.ask(NUMBERS, implementation, case, seed=3)
     tolerance = TOLERANCES[parse_implementation(implementation).precision]
     differences = some(answer, *ROLES)
     wrong = [role for role in ROLES if not differences.get(role, math.nan) <= tolerance]

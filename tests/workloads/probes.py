@@ -215,12 +215,12 @@ def stateful(trial: Context) -> dict[str, float]:
 
 
 def compared_with_bare_keras(trial: Context) -> dict[str, float]:
-    from infra.benchmarks.contenders import bare_keras
+    from tests.building.plain_keras import build_plain_model
     from workloads.models.prepared import prepare_model
     from workloads.tasks.char_rnn.task import build_language_model
 
     settings = CharRnnSettings(**trial.settings)
-    plain = bare_keras.build(str(trial.implementation), settings.model_dump(), _VOCABULARY)
+    plain = build_plain_model(str(trial.implementation), settings.model_dump(), _VOCABULARY)
     built = build_language_model(settings, trial, _VOCABULARY, settings.sequence_length, None)
     arm = _operations(prepare_model(built, trial), settings)
     bare = _operations(plain, settings)

@@ -13,6 +13,8 @@ from typing import Any
 import keras
 import numpy as np
 
+from tests.building.plain_keras import build_plain_model
+
 WEIGHTS = ("embeddings", "kernel", "recurrent_kernel", "bias", "logits_kernel", "logits_bias")
 
 
@@ -23,7 +25,7 @@ def main() -> None:
     inputs, targets = data["train_inputs"], data["train_targets"]
     held_out = data["validation_inputs"], data["validation_targets"]
     weights = [data[name] for name in WEIGHTS]
-    model = build(job["implementation"], settings, vocabulary=len(data["embeddings"]))
+    model = build_plain_model(job["implementation"], settings, vocabulary=len(data["embeddings"]))
     model.optimizer.build(model.trainable_variables)
     optimizer_start = [np.array(v) for v in model.optimizer.variables]
     for _ in sys.stdin:
@@ -43,30 +45,6 @@ def main() -> None:
         ).history
         last = {name: float(values[-1]) for name, values in history.items()}
         print(json.dumps({"epochs_s": clock.epochs_s, **last}), flush=True)
-
-
-def build(implementation: str, settings: dict[str, Any], vocabulary: int) -> Any:
-    kernel, *options = implementation.partition("/")[2].split("+")
-    model = keras.Sequential(
-        [
-            keras.Input((settings["sequence_length"],), dtype="int32"),
-            keras.layers.Embedding(vocabulary, settings["embedding_units"]),
-            keras.layers.LSTM(
-                settings["units"],
-                return_sequences=True,
-                use_cudnn=kernel == "cudnn",
-                unroll="unroll" in options,
-            ),
-            keras.layers.Dense(vocabulary),
-        ]
-    )
-    model.compile(
-        keras.optimizers.SGD(settings["learning_rate"], momentum=settings["momentum"]),
-        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-        metrics=["accuracy"],
-        jit_compile="xla" in options or keras.backend.backend() == "jax",
-    )
-    return model
 
 
 class Clock(keras.callbacks.Callback):

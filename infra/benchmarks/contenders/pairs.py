@@ -109,9 +109,9 @@ class Pair:
             "implementation": implementation,
         }
         environment = environment_for(parse_implementation(implementation), question.device)
-        script = "hand_written.py" if is_fused else "bare_keras.py"
+        script = "hand_written" if is_fused else "bare_keras"
         self._script = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name(script)), json.dumps(job)],
+            [sys.executable, "-m", f"{__package__}.{script}", json.dumps(job)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

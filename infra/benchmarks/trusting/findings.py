@@ -10,10 +10,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
-from scipy.stats import binom
-
-SURE = 0.99
-"""The confidence with which a count must break a promise about a share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +67,3 @@ class Notebook:
 
 
 _FILE = TypeAdapter(Notebook)
-
-
-def most_by_chance(n: int, share: float) -> int:
-    return int(binom.ppf(SURE, n, share))
-
-
-def fewest_by_chance(n: int, share: float) -> int:
-    return int(binom.ppf(1 - SURE, n, share))

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from infra.benchmarks import rig
-from infra.benchmarks.trusting.findings import Finding, Notebook, fewest_by_chance, most_by_chance
+from infra.benchmarks.trusting.findings import Finding, Notebook
 from orchestrator.core.records import SweepRecord
 from orchestrator.report.render import summarise
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import read
+from tests.building.chance import fewest_by_chance, most_by_chance
 from tests.building.specs import build_spec_text
 
 FUSED = "torch/fused"

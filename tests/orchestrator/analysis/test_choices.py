@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from infra.benchmarks.trusting.findings import fewest_by_chance, most_by_chance
 from orchestrator.analysis.comparisons.ranking import BreakEven, Ranking, break_evens, rankings
 from orchestrator.analysis.pairing.complete_rounds import match
 from orchestrator.analysis.pairing.pairs import pick_baseline
@@ -17,6 +16,7 @@ from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Config
 from orchestrator.report.render import summarise
 from tests.building.arms import CPU, GPU, PORTABLE, UNROLL, XLA
+from tests.building.chance import fewest_by_chance, most_by_chance
 from tests.building.hardware import build_timing_use
 from tests.building.known_records import UNITS, build_record_by_laws
 from tests.building.large_records import build_large_record

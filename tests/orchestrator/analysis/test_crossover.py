@@ -7,7 +7,6 @@ from math import inf, log2, prod
 import pytest
 from scipy.stats import t
 
-from infra.benchmarks.trusting.findings import fewest_by_chance, most_by_chance
 from orchestrator.analysis.comparisons.effects import Crossover, crossovers
 from orchestrator.analysis.comparisons.speed import compare_arms
 from orchestrator.analysis.pairing.complete_rounds import match
@@ -18,6 +17,7 @@ from orchestrator.core.criteria import AutoBlocks, ReportCriteria
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Config
 from tests.building.arms import PORTABLE, XLA
+from tests.building.chance import fewest_by_chance, most_by_chance
 from tests.building.known_records import UNITS, build_crossing_laws, build_record_by_laws
 from tests.building.records import build_paired_record
 from tests.profiles import draws
