@@ -107,7 +107,7 @@ benchmark-steps: $(VENV)/.dev ## measure milliseconds per step of each implement
 benchmark-own-model: $(VENV)/.backends ## measure milliseconds per step of an own model, compared with bare Keras fit (10 minutes on an idle machine)
 	$(BIN)/python -m infra.benchmarks.own_model --output $(RESULTS)
 
-benchmark-passes: $(VENV)/.backends ## measure recurrent layers on PyTorch as rnnsweep, Keras and nn.LSTM call them, alone and as in a sweep: 7 minutes on an idle machine
+benchmark-passes: $(VENV)/.backends ## measure recurrent layers on PyTorch as rnnsweep, Keras and nn.LSTM call them (3 minutes on an idle machine)
 	$(BIN)/python -m infra.benchmarks.passes --output $(RESULTS)
 
 benchmark-scale: $(VENV)/.dev ## measure decisions and samplers at 1,000 nodes, 100,000 trials and 10,000 configs (20 minutes)
@@ -126,7 +126,7 @@ benchmark-report: $(VENV)/.dev ## measure reports and queries of 10,000 and of 1
 benchmark-bias: $(VENV)/.backends ## measure how far other work shifts comparisons: 20 minutes on an idle machine; resumes
 	$(BIN)/python -m infra.benchmarks.bias --output $(RESULTS)
 
-bias-curve: $(VENV)/.dev ## write the bounds of verdicts on busy machines from the result of benchmark-bias
+bias-curve: $(VENV)/.dev ## write the bounds of verdicts on busy machines from the result that benchmark-bias left here
 	$(BIN)/python -m infra.benchmarks.bias_curve
 
 benchmark-wide: $(VENV)/.dev ## measure the efficiency of a cluster of 40 Ray nodes on this machine, and check its predicted makespan (17 minutes)

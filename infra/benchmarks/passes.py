@@ -4,26 +4,19 @@ All three run in one process on the same input, in turns and in a random order: 
 passes of the task `synthetic` on `torch/fused`, the same model called as Keras' users call it, and
 PyTorch's own `nn.LSTM` by hand. A figure is the median over turns of the mean of a turn.
 
-A second table (`adam`) has the step of an optimizer on the weights of these layers: Keras' Adam,
-which all arms have, and PyTorch's own, which launches one kernel if it is fused.
-
-A third one (`sweep`) has what a step at the largest shape costs under each condition of a sweep:
-see `infra.benchmarks.sweep_conditions`. It takes 4 minutes.
-
-`--only` chooses tables; the file keeps the others. Each table is written as soon as it is complete.
+A second table has the step of an optimizer on the weights of these layers: Keras' Adam, which all
+arms have, and PyTorch's own, which launches one kernel if it is fused.
 """
 
-import json
 import os
 import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 from typing import Any
 
-from infra.benchmarks import rig, sweep_conditions
+from infra.benchmarks import rig
 from workloads.resources import usable_cpus
 
 os.environ["KERAS_BACKEND"] = "torch"
@@ -63,37 +56,23 @@ _COLUMNS = {
 }
 
 
-_TABLES: Mapping[str, tuple[str, Mapping[str, str]]] = {
-    "passes": ("Milliseconds per pass", _COLUMNS),
-    "adam": (
-        "Milliseconds per step of Adam",
-        dict.fromkeys(("keras", "torch", "torch_fused"), ".3f"),
-    ),
-    "sweep": (f"Milliseconds of both passes of {SHAPES[-1].name}", sweep_conditions.COLUMNS),
-}
-
-
 def main() -> None:
     parser = rig.arguments(__doc__)
     parser.add_argument("--turns", type=int, default=15, help="turns of each contender")
-    parser.add_argument("--rounds", type=int, default=8, help="rounds of the table 'sweep'")
-    parser.add_argument("--only", nargs="+", choices=tuple(_TABLES), default=list(_TABLES))
     options = parser.parse_args()
     _fix_threads()
-    tables = _written(options.output)
-    for name in options.only:
-        environment = rig.environment("keras", "torch")
-        rows = {
-            "passes": lambda: _passes(options.turns),
-            "adam": lambda: _adam(options.turns),
-            "sweep": lambda: _sweep(options.rounds),
-        }[name]()
-        tables[name] = {"environment": environment, "rows": rows}
-        lines = ["Recurrent layers on PyTorch, on a CPU"]
-        for known, (title, columns) in _TABLES.items():
-            if known in tables:
-                lines += ["", title, rig.table(tables[known]["rows"], columns)]
-        rig.publish(options.output, "passes-cpu", environment, lines, tables=tables)
+    environment = rig.environment("keras", "torch")
+    passes, adam = _passes(options.turns), _adam(options.turns)
+    lines = [
+        "Recurrent layers on PyTorch, on a CPU",
+        "",
+        "Milliseconds per pass",
+        rig.table(passes, _COLUMNS),
+        "",
+        "Milliseconds per step of Adam",
+        rig.table(adam, dict.fromkeys(("keras", "torch", "torch_fused"), ".3f")),
+    ]
+    rig.publish(options.output, "passes-cpu", environment, lines, passes=passes, adam=adam)
 
 
 def _fix_threads() -> None:
@@ -102,12 +81,6 @@ def _fix_threads() -> None:
 
     torch.set_num_threads(usable_cpus())
     torch.set_num_interop_threads(usable_cpus())
-
-
-def _written(folder: Path | None) -> dict[str, Any]:
-    """Return the tables that an earlier run has written."""
-    path = folder / "passes-cpu.json" if folder else None
-    return dict(json.loads(path.read_text()).get("tables", {})) if path and path.exists() else {}
 
 
 def _passes(turns: int) -> list[dict[str, Any]]:
@@ -120,13 +93,6 @@ def _passes(turns: int) -> list[dict[str, Any]]:
 
 def _adam(turns: int) -> list[dict[str, Any]]:
     return [{"name": shape.name, **_medians(_times(_optimizers(shape), turns))} for shape in SHAPES]
-
-
-def _sweep(rounds: int) -> list[dict[str, Any]]:
-    """Return the step's times under each condition of a sweep."""
-    contenders = _contenders(SHAPES[-1])["both ways"]
-    del contenders["keras"]
-    return sweep_conditions.measure(contenders, _settings(SHAPES[-1]), rounds)
 
 
 def _contenders(shape: Shape) -> dict[str, dict[str, Callable[[], Any]]]:

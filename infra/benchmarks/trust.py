@@ -1,8 +1,8 @@
 """Error rates of rnnsweep's comparisons, measured in real sweeps on this machine.
 
 It takes some forty minutes on two cores of an idle machine: only its own hog may disturb it.
-Findings are kept, so that the next start resumes. Results are infra/benchmarks/results/trust.json
-and trust.txt, or files next to the sweeps with `--quick`, whose findings have no value. The exit
+Findings are kept, so that the next start resumes. Results are infra/benchmarks/results/trust.txt
+and trust.json, or files next to the sweeps with `--quick`, whose findings have no value. The exit
 code is 1 if a promise is broken.
 """
 
