@@ -14,6 +14,7 @@
 | `sessions` | a session on invented nodes: everything between the plan and the journal |
 | `stores` | homes with a store, and what opens a sweep in it |
 | `jobs` | jobs of the example workloads |
+| `tasks` | tasks by their names, and the Keras models that a trial trains |
 | `recurrent_reference` | recurrent stacks, and what they compute, in float64 |
 | `plain_keras` | a model as a user writes it without rnnsweep |
 | `chance` | how often something of a known share may happen by chance |

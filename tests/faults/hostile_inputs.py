@@ -110,7 +110,6 @@ VALUES = HostileWords(
         "bench",
         "workloads",
         "workloads image_rows --set",
-        "parity --save weights --set",
         "submit mine.yaml --home",
         "hardware --format",
     ],
