@@ -169,17 +169,6 @@ def test_a_precision_that_rounds_nothing_fails(lab_of: LabOf, rounding: float, s
     assert (first.implementation, first.status) == ("tensorflow/portable+tf32", status)
 
 
-def test_masks_that_give_other_results_without_a_wait_fail(lab_of: LabOf) -> None:
-    wrong = TrainerAnswer("results differ", "not_possible")
-    lab = lab_of(lambda name: wrong if name == "tensorflow/cudnn" else as_asked(name))
-    found = {one.implementation: one.status for one in outcomes(proofs.masks, lab)}
-    assert found == {
-        "tensorflow/portable": "passed",
-        "tensorflow/cudnn": "failed",
-        "tensorflow/fused": "passed",
-    }
-
-
 def test_a_trial_that_is_not_as_expected_fails(lab_of: LabOf) -> None:
     answers = {
         "tensorflow/cudnn": TrainerAnswer("it ended", is_usable=False),
@@ -289,15 +278,12 @@ def telemetry(energy: float, others: float) -> list[Outcome]:
         (speeds(5.2, 5.0), ""),
         (speeds(15.0, 5.0), "step_ms fused/by hand"),
         (speeds(0.3, 0.2), ""),
-        (speeds(0.4, 0.2), "step_ms fused/by hand"),
         (memory(400.0), ""),
         (memory(100.0), "peak_gpu_mib per sample jax/torch"),
-        (memory(800.0), "peak_gpu_mib per sample jax/torch"),
         (memory(400.0, 310.0), "peak_gpu_mib many/few samples"),
         (idle(1.05, 1.9), ""),
         (idle(1.5, 1.9), "warmed slowest/fastest"),
         (idle(1.05, 1.1), "canary_gpu_ms shared/alone"),
-        (telemetry(1.02, 0), ""),
         (telemetry(1.33, 0), "energy counter/power - 1"),
         (telemetry(1.02, 1), "processes of others"),
     ],
@@ -338,23 +324,15 @@ def test_an_existing_file_is_continued(tmp_path: Path) -> None:
         Record(file, {"gpus": ["T4"]})
 
 
-@pytest.mark.parametrize("name", ["nvidia-cudnn-cu12", "driver", "commit", "code", "jax"])
 def test_outcomes_of_other_versions_are_kept_and_do_not_count(
-    lab_of: LabOf, tmp_path: Path, name: str
+    lab_of: LabOf, tmp_path: Path
 ) -> None:
     file, lab = tmp_path / "checks.json", lab_of()
-    before = {
-        "jax": "0.10",
-        "nvidia-cudnn-cu12": "9.20",
-        "driver": "580",
-        "commit": "a",
-        "code": "b",
-    }
+    before = {"nvidia-cudnn-cu12": "9.20", "driver": "580"}
     assert run(lab, record_of(lab, file, **before), proofs.fit).code == ExitCode.IN_ORDER
     record = Record(file, {"gpus": [GPU]})
-    changed = record.use_conditions("tensorflow", {**before, name: "other"})
-    assert changed == {name: f"{before[name]}, now other"}
-    record.begin("fit", "tensorflow")
+    changed = record.use_conditions("tensorflow", {**before, "driver": "590"})
+    assert changed == {"driver": "580, now 590"}
     assert not record.is_done("fit", "tensorflow")
     assert record.counted(["tensorflow"], ["fit"]) == []
     assert run(lab, record, proofs.fit).code == ExitCode.IN_ORDER

@@ -16,13 +16,10 @@ H100 = "NVIDIA H100 80GB HBM3, 580.95.05, 9.0, Disabled"
     ("listing", "cuda", "problem"),
     [
         (H100, 13, ""),
-        (H100, 12, ""),
         ("Tesla T4, 550.54, 7.5, [N/A]", 12, ""),
         ("Tesla T4, 550.54, 7.5, [N/A]", 13, "CUDA 13 needs 580"),
         ("Tesla V100, 580.95, 7.0, [N/A]", 13, "compute capability 7.0"),
         ("NVIDIA A100, 580.95, 8.0, Enabled", 13, "MIG is enabled"),
-        (f"{H100}\nNVIDIA A100, 580.95, 8.0, Enabled", 12, "MIG is enabled"),
-        ("Tesla K80, 470.1, 3.7, [N/A]", 12, "CUDA 12 needs 525"),
     ],
 )
 def test_a_gpu_must_fit_the_cuda_that_is_asked_for(listing: str, cuda: int, problem: str) -> None:
@@ -42,10 +39,7 @@ def test_python_and_the_disk_must_fit() -> None:
     [
         ("torch,jax", True),
         ("tensorflow,jax", True),
-        ("jax", True),
-        ("torch, jax", True),
         ("tensorflow,torch", False),
-        ("tensorflow,torch,jax", False),
         ("tensorlfow,jax", False),
         ("", False),
     ],

@@ -204,29 +204,9 @@ def test_each_command_of_rnnsweep_ends_as_documented(
     assert "tensorflow/portable" in blind, "it is not installed there"
 
 
-@pytest.mark.parametrize(
-    ("check", "changes", "code"),
-    [
-        ("numbers", {"last": 0.3}, ExitCode.FAILED),
-        ("numbers", {"by_bias": float("nan")}, ExitCode.FAILED),
-        ("precisions", dict.fromkeys(proofs.ROLES, 1e-7), ExitCode.FAILED),
-        ("memory", {"peak_gpu_mib": 60.0}, ExitCode.MISSED),
-        ("clocks", {"10 s, warmed, ms": 5.0}, ExitCode.MISSED),
-        ("fit", {"loss": float("nan")}, ExitCode.FAILED),
-    ],
-)
-def test_a_step_with_another_figure_does_not_end_with_zero(
-    gpu_machine: Callable[[ScriptedGpu], None], check: str, changes: dict[str, float], code: int
+@pytest.mark.parametrize("changes", [{"last": 0.3}, {"by_bias": float("nan")}])
+def test_numbers_that_differ_from_float64_do_not_end_with_zero(
+    gpu_machine: Callable[[ScriptedGpu], None], changes: dict[str, float]
 ) -> None:
     gpu_machine(ScriptedGpu(**changes))
-    assert main(["--only", check]) == code
-
-
-def test_the_same_command_continues_after_the_time_limit(
-    gpu_machine: Callable[[ScriptedGpu], None], tmp_path: Path
-) -> None:
-    gpu_machine(ScriptedGpu())
-    command = ["--only", "fit", "numbers", "--output", str(tmp_path / "checks.json")]
-    assert main([*command, "--limit-s", "0"]) == ExitCode.FAILED, "no framework was asked"
-    assert main(command) == ExitCode.IN_ORDER
-    assert main(command[:-2]) == ExitCode.IN_ORDER
+    assert main(["--only", "numbers"]) == ExitCode.FAILED
