@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PYTHONS ?= python3.11 python3.12 python3.13
-RESULTS := tests/benchmarks/results
+RESULTS := infra/benchmarks/results
 GALLERY_HOME ?= $(CURDIR)/rnnsweep-data/gallery
 GALLERY_PAGES ?= quickstart gru-or-lstm cpu-backends timing
 GALLERY := RNNSWEEP_HOME=$(GALLERY_HOME) $(BIN)/rnnsweep
@@ -18,7 +18,7 @@ GPU_RESULTS ?= rnnsweep-data/gpu-checks-cuda$(GPU_CUDA).json
 # told to keep no compiled modules, pip compiles all.
 COMPILE := $(if $(PYTHONDONTWRITEBYTECODE),,--no-compile)
 COMMA := ,
-GPU := bin/python -m tests.gpu --backends $(subst $(COMMA), ,$(GPU_BACKENDS))
+GPU := bin/python -m infra.gpu --backends $(subst $(COMMA), ,$(GPU_BACKENDS))
 CHROMIUM := chromium --headless --no-sandbox --hide-scrollbars --window-size=1440,900 --virtual-time-budget=30000
 
 .DEFAULT_GOAL := help
@@ -89,45 +89,45 @@ lint: $(VENV)/.dev ## check formatting, lint, types and imports
 backends: $(VENV)/.backends ## install JAX and PyTorch as well, so that their tests are not skipped
 
 gpu: ## check this machine's GPU (10 minutes per backend); resumes; GPU_BACKENDS=tensorflow,jax or torch,jax
-	$(PYTHON) tests/gpu/preflight.py --cuda $(GPU_CUDA) --backends '$(GPU_BACKENDS)' --environment $(GPU_VENV)
+	$(PYTHON) infra/gpu/preflight.py --cuda $(GPU_CUDA) --backends '$(GPU_BACKENDS)' --environment $(GPU_VENV)
 	@$(MAKE) $(GPU_VENV)/.ready
 	$(GPU_VENV)/$(GPU) --output $(GPU_RESULTS) --limit-s 600
 
 gpu-full: ## run every check of this machine's GPU at every size (an hour per backend)
-	$(PYTHON) tests/gpu/preflight.py --cuda $(GPU_CUDA) --backends '$(GPU_BACKENDS)' --environment $(GPU_VENV)
+	$(PYTHON) infra/gpu/preflight.py --cuda $(GPU_CUDA) --backends '$(GPU_BACKENDS)' --environment $(GPU_VENV)
 	@$(MAKE) $(GPU_VENV)/.ready
 	$(GPU_VENV)/$(GPU) --output $(GPU_RESULTS:.json=-full.json) --sizes full
 
 gpu-docs: ## write the tables of docs/gpu.md from the results of make gpu, of both environments
-	$(PYTHON) -m tests.gpu.table $(wildcard rnnsweep-data/gpu-checks-cuda12.json rnnsweep-data/gpu-checks-cuda13.json)
+	$(PYTHON) -m infra.gpu.table $(wildcard rnnsweep-data/gpu-checks-cuda12.json rnnsweep-data/gpu-checks-cuda13.json)
 
 benchmark-steps: $(VENV)/.dev ## measure milliseconds per step of each implementation, compared with plain Keras and PyTorch
-	$(BIN)/python -m tests.benchmarks.steps --steps 80 --output $(RESULTS)
+	$(BIN)/python -m infra.benchmarks.steps --steps 80 --output $(RESULTS)
 
 benchmark-own-model: $(VENV)/.backends ## measure milliseconds per step of an own model, compared with bare Keras fit (10 minutes on an idle machine)
-	$(BIN)/python -m tests.benchmarks.own_model --output $(RESULTS)
+	$(BIN)/python -m infra.benchmarks.own_model --output $(RESULTS)
 
-benchmark-passes: $(VENV)/.backends ## measure recurrent layers on PyTorch as rnnsweep, Keras and nn.LSTM call them, alone and as in a sweep: 7 minutes on an idle machine
-	$(BIN)/python -m tests.benchmarks.passes --output $(RESULTS)
+benchmark-passes: $(VENV)/.backends ## measure recurrent layers on PyTorch as rnnsweep, Keras and nn.LSTM call them (3 minutes on an idle machine)
+	$(BIN)/python -m infra.benchmarks.passes --output $(RESULTS)
 
 benchmark-scale: $(VENV)/.dev ## measure decisions and samplers at 1,000 nodes, 100,000 trials and 10,000 configs (20 minutes)
-	$(BIN)/python -m tests.benchmarks.scale --output $(RESULTS)
+	$(BIN)/python -m infra.benchmarks.scale --output $(RESULTS)
 
 benchmark-trust: $(VENV)/.backends ## check the error rates of comparisons: 40 minutes of real sweeps on an idle machine
-	$(BIN)/python -m tests.benchmarks.trust
+	$(BIN)/python -m infra.benchmarks.trust
 
 benchmark-report: $(VENV)/.dev ## measure reports and queries of 10,000 and of 100,000 trials; creates their stores first (minutes)
-	$(BIN)/python -m tests.benchmarks.report --store rnnsweep-data/benchmark-report --output $(RESULTS)
-	$(BIN)/python -m tests.benchmarks.report --trials 100000 --store rnnsweep-data/benchmark-report-100000 --output $(RESULTS)
+	$(BIN)/python -m infra.benchmarks.report --store rnnsweep-data/benchmark-report --output $(RESULTS)
+	$(BIN)/python -m infra.benchmarks.report --trials 100000 --store rnnsweep-data/benchmark-report-100000 --output $(RESULTS)
 
 benchmark-bias: $(VENV)/.backends ## measure how far other work shifts comparisons: 20 minutes on an idle machine; resumes
-	$(BIN)/python -m tests.benchmarks.bias --output $(RESULTS)
+	$(BIN)/python -m infra.benchmarks.bias --output $(RESULTS)
 
-bias-curve: $(VENV)/.dev ## write the bounds of verdicts on busy machines from the result of benchmark-bias
-	$(BIN)/python -m tests.benchmarks.bias_curve
+bias-curve: $(VENV)/.dev ## write the bounds of verdicts on busy machines from the result that benchmark-bias left here
+	$(BIN)/python -m infra.benchmarks.bias_curve
 
 benchmark-wide: $(VENV)/.dev ## measure the efficiency of a cluster of 40 Ray nodes on this machine, and check its estimated makespan (17 minutes)
-	$(BIN)/python -m tests.benchmarks.scaling.wide --output $(RESULTS)
+	$(BIN)/python -m infra.benchmarks.scaling.wide --output $(RESULTS)
 
 frozen-store: $(VENV)/.dev ## run small sweeps, and freeze their store as tests/frozen/VERSION (2 minutes), before a release
 	$(BIN)/python -m tests.frozen

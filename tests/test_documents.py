@@ -86,7 +86,7 @@ def test_python_is_valid_and_uses_what_rnnsweep_has() -> None:
 @pytest.mark.parametrize("page", sorted(WITH_INFRA), ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_file_and_link_of_a_page_exists(page: Path) -> None:
     text = page.read_text()
-    roots = "orchestrator|workloads|sweeps|tests|docs"
+    roots = "orchestrator|workloads|sweeps|infra|tests|docs"
     files = re.findall(rf"`((?:{roots})/[\w./-]+)`", text)
     paths = [ROOT / file for file in files if "/NAME" not in file]  # a name of the reader's
     for link, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", text):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from workloads.context import Context
 from workloads.failures import BadRequest
 from workloads.own_code import PACKAGES
-from workloads.registry import Workload, find_workload
+from workloads.registry import Workload
 from workloads.session_functions import SESSION_PACKAGE
 from workloads.tasks.task import Task
 
@@ -82,14 +82,6 @@ def _no_function(workload: Workload, entry: str, received: object) -> BadRequest
     return BadRequest(
         f"workload {workload.name!r}: expected a function {name!r} in {file}; received {received!r}"
     )
-
-
-def find_task(name: str) -> Task[Any, Any]:
-    """Import the task of this name, or raise `BadRequest` if it is a function of a `Context`."""
-    entry = load_entry(find_workload(name))
-    if isinstance(entry, Task):
-        return entry
-    raise BadRequest(f"workload {name!r}: expected a task; received {entry!r}")
 
 
 def explain_other_package(error: BaseException) -> str:

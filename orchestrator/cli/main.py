@@ -22,7 +22,6 @@ from orchestrator.cli.hardware import hardware
 from orchestrator.cli.init import init
 from orchestrator.cli.list_sweeps import list_command
 from orchestrator.cli.logs import logs
-from orchestrator.cli.parity import parity
 from orchestrator.cli.plan import plan
 from orchestrator.cli.query import query
 from orchestrator.cli.repair import repair
@@ -37,7 +36,7 @@ from orchestrator.cli.workloads import workloads
 GROUPS: Mapping[str, Sequence[CommandWithExamples]] = {
     "Run": (init, demo, plan, run, submit, status, logs, stop, check_command, repair),
     "Read": (list_command, report, best, query, export, ui),
-    "Compare": (bench, compare, parity),
+    "Compare": (bench, compare),
     "Machine": (doctor, hardware, workloads),
 }
 """The commands by the groups of `rnnsweep --help`, in its order."""

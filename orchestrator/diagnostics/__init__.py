@@ -1,1 +1,1 @@
-"""One-off checks: parity, hardware peaks and the catalogue of workloads."""
+"""One-off checks: hardware peaks and the catalogue of workloads."""

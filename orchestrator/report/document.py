@@ -123,8 +123,6 @@ class Kind(StrEnum):
     UNEQUAL_START = "unequal start"
     CONSTANT_DIFFERENCE = "constant difference"
 
-    SAVED = "saved"
-
 
 @dataclass(frozen=True, slots=True)
 class Bullet:

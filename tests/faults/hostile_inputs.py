@@ -108,7 +108,6 @@ VALUES = HostileWords(
         "bench",
         "workloads",
         "workloads image_rows --set",
-        "parity --save weights --set",
         "submit mine.yaml --home",
         "hardware --format",
     ],

@@ -1,35 +1,28 @@
-"""What released versions wrote is read by every later version, and by one with raised numbers."""
+"""What released versions wrote is read and continued by every later version."""
 
 import hashlib
 import json
-import os
 import shutil
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from orchestrator.core.formats import Format
 from orchestrator.hardware.files import read_nodes
 from orchestrator.report.compare.sides import read_report
-from orchestrator.report.formats import json_format
 from orchestrator.storage import journal
-from orchestrator.storage.tracking import records, trial_table
+from orchestrator.storage.tracking import records
 from orchestrator.storage.tracking.reader import read_stored_sweep
-from tests.adding.copied_project import copy_project
 from tests.building.stores import mlflow_address
 from tests.commands import python
-from tests.documents import ROOT
 from tests.frozen import formats_of, frozen_stores, is_release, unpack_home
 from tests.frozen.__main__ import SWEEPS
 from tests.frozen.shapes import formats_now
 from tests.orchestrator.cli.typed_commands import Run, type_command
 
 STORES = frozen_stores()
-FORMS: tuple[records.Form[Any], ...] = (records.TRIAL, records.MANIFEST, records.LEASE)
 
 
 @pytest.fixture(params=STORES, ids=lambda store: store.name)
@@ -135,103 +128,17 @@ def test_files_that_a_former_version_wrote_are_read(store: Path) -> None:
     assert all(trial.telemetry.curves for trial in exported)
 
 
-def _marked(content: dict[str, Any]) -> dict[str, Any]:
-    """Mark content of a former number: what is read shows that a migration was used."""
-    return content | {"repeats": 7} if "repeats" in content else content
-
-
-@pytest.fixture
-def raised(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Format], Format]]:
-    """Raise the number of every format of a store, with a migration from the former one."""
-
-    def raise_number(form: Format) -> Format:
-        migrations = {**form.migrations, form.number: _marked}
-        return replace(form, number=form.number + 1, migrations=migrations)
-
-    for form in FORMS:
-        monkeypatch.setattr(form, "format", raise_number(form.format))
-    for module, name in ((journal, "FORMAT"), (json_format, "REPORT"), (trial_table, "TABLE")):
-        monkeypatch.setattr(module, name, raise_number(getattr(module, name)))
-    monkeypatch.setattr("orchestrator.report.compare.sides.REPORT", json_format.REPORT)
-    yield raise_number
-
-
-@pytest.mark.usefixtures("raised")
-def test_a_version_with_raised_numbers_reads_a_former_store(
-    store: Path, home: Path, run: Run, tmp_path: Path
-) -> None:
-    before = content_of(home)
-    now = read_stored_sweep(mlflow_address(home), "trained")
-    assert (now.repeats, len(now.trials)) == (7, 4)
-    state = journal.read(home / "sweeps" / "trained" / "1")
-    assert state is not None
-    assert [session.repeats for session in state.sessions] == [7]
-    for words in (
-        ("report", "trained"),
-        ("query", "trained"),
-        ("best", "trained"),
-        ("compare", str(store / "report-failing-1.json"), "failing"),
-        ("export", "trained", str(tmp_path / "export")),
-        ("check", "trained"),
-        ("status", "trained"),
-    ):
-        code, out, err = run(*words)
-        assert code == 0, (words, out, err)
-    assert content_of(home) == before
-
-
 @pytest.mark.full
-def test_run_of_a_version_with_raised_numbers_continues_a_former_sweep(
-    home: Path, tmp_path: Path
-) -> None:
-    """The numbers are raised in a copy of the packages: the recorder's process imports it too."""
+def test_run_continues_a_former_sweep(home: Path, tmp_path: Path) -> None:
     before = journal.read(home / "sweeps" / "failing" / "2")
     assert before is not None
-    project = copy_project(tmp_path / "project")
-    number, manifest, trial = (
-        journal.FORMAT.number,
-        records.MANIFEST.format.number,
-        records.TRIAL.format.number,
-    )
-    for file, text, raised_text in (
-        (
-            "storage/journal.py",
-            f'Format("a journal", {number})',
-            f'Format("a journal", {number + 1}, {{{number}: dict}})',
-        ),
-        (
-            "storage/tracking/records.py",
-            f'Format("a sweep\'s manifest", {manifest}, _MANIFESTS)',
-            f'Format("a sweep\'s manifest", {manifest + 1}, _MANIFESTS | {{{manifest}: dict}})',
-        ),
-        (
-            "storage/tracking/records.py",
-            f'Format("the record of a trial", {trial})',
-            f'Format("the record of a trial", {trial + 1}, {{{trial}: dict}})',
-        ),
-    ):
-        path = project.folder / "orchestrator" / file
-        code = path.read_text()
-        assert code.count(text) == 1
-        path.write_text(code.replace(text, raised_text))
-    environ = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(project.folder), str(ROOT)]),
-        "RNNSWEEP_HOME": str(home),
-    }
     for file in ("failing.yaml", "failing_workload.py"):
         shutil.copy(home / "specs" / file, tmp_path)
 
     def rnnsweep(*words: str, code: int) -> str:
-        done = python("-m", "orchestrator", *words, cwd=tmp_path, environ=environ)
-        return done.expect(code).out
+        return python("-m", "orchestrator", *words, cwd=tmp_path).expect(code).out
 
     rnnsweep("run", "failing.yaml", "--yes", "--set", "search.configs=4", code=1)
-    folder = home / "sweeps" / "failing" / "2"
-    (kept,) = folder.glob(f"journal-format-{number}-*.jsonl")
-    first = json.loads((folder / "journal.jsonl").read_bytes().partition(b"\n")[0])
-    assert first["journal_version"] == number + 1
-    assert json.loads(kept.read_bytes().partition(b"\n")[0])["journal_version"] == number
     report = json.loads(rnnsweep("report", "failing", "--format", "json", code=0))
     # On a machine of another class than the store's the arms of this machine begin anew.
     good = {
@@ -241,7 +148,3 @@ def test_run_of_a_version_with_raised_numbers_continues_a_former_sweep(
     }
     assert len(good) == 8  # the other arm was stopped after its third failure, and stays so
     assert {entry["trial_key"] for entry in report["trials"]} > before.finished.keys()
-    assert json.loads(rnnsweep("check", "failing", "--format", "json", code=0))["agrees"]
-    # the older version refuses what the newer one wrote, and names it
-    with pytest.raises(journal.JournalError, match=f"of format {number}, received"):
-        journal.read(folder)

@@ -12,6 +12,8 @@ from tests.lacking import skip_here
 
 ROOT = Path(__file__).resolve().parents[2]
 INFRA = ROOT / "infra"
+CLUSTERS = ("cloud", "compose", "images", "kubernetes", "machines", "slurm", "tls")
+"""The folders that start clusters; the others are programs."""
 
 
 def documents(path: Path) -> list[dict[str, Any]]:

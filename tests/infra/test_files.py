@@ -11,9 +11,11 @@ import pytest
 
 from orchestrator.cli.main import main as rnnsweep
 from tests.commands import python
-from tests.infra.files import INFRA, document, documents
+from tests.infra.files import CLUSTERS, INFRA, document, documents
 
-FILES = sorted(path for path in INFRA.rglob("*") if path.is_file())
+FILES = sorted(
+    path for folder in CLUSTERS for path in (INFRA / folder).rglob("*") if path.is_file()
+)
 SECRET = r"\w*(?:TOKEN|PASSWORD|SECRET|USERNAME)\w*"
 LIST_OPTIONS = """
 import json

@@ -53,14 +53,6 @@ class TestDockerfile:
             if "pip install" in stage:
                 assert re.search(r"^USER (?!root)", stage, re.MULTILINE)
 
-    def test_installs_locked_versions(self, path: Path) -> None:
-        installed = [
-            rest for name, rest in instructions(path) if name == "RUN" and "pip install" in rest
-        ]
-        assert installed
-        for command in installed:
-            assert "requirements-cluster.lock" in command or "--no-deps" in command, command
-
 
 @pytest.mark.parametrize("package", ["ray", "mlflow"])
 def test_only_the_lock_gives_the_versions_of_ray_and_mlflow(package: str) -> None:

@@ -19,7 +19,7 @@ from orchestrator.hardware import classify
 from orchestrator.planning.plan import make_plan
 from orchestrator.scheduling.node_wait import requests
 from orchestrator.spec import load_spec
-from tests.infra.files import INFRA, ROOT, check_shell, document, locked
+from tests.infra.files import INFRA, ROOT, check_shell, document
 
 AWS = INFRA / "cloud/aws.yaml"
 MACHINES = INFRA / "machines/cluster.yaml"
@@ -75,23 +75,14 @@ def test_on_aws_each_kind_has_its_image_and_the_autoscaler_that_reads_labels() -
     assert "export RAY_enable_autoscaler_v2=1;" in start_commands(config)["head"]
 
 
-def test_the_token_on_aws_is_in_a_mounted_folder() -> None:
-    config = with_defaults(AWS)
-    assert config["file_mounts"]["~/.ray"] == "~/.rnnsweep-cluster/ray"
-    readme = (AWS.parent / "README.md").read_text()
-    for folder in config["file_mounts"].values():
-        assert folder in readme
-    assert f'"ray[default]=={locked("ray")}"' in readme
-
-
 def on_kubernetes() -> dict[str, Any]:
     cluster = document(INFRA / "kubernetes/cluster/raycluster.yaml")
     cluster["metadata"]["namespace"] = "rnnsweep"
     return dict(autoscaling_config._derive_autoscaling_config_from_ray_cr(cluster))
 
 
-def launches(config: dict[str, Any]) -> tuple[dict[str, int], int]:
-    """Return the nodes that start for the sweep, by kind, and the number of failed requests."""
+def launches(config: dict[str, Any]) -> dict[str, int]:
+    """Return the nodes that start for the sweep, by kind."""
     awaited = make_plan(
         load_spec(INFRA / "kubernetes/job/sweep.yaml"), classify(()), "to come"
     ).awaited
@@ -116,22 +107,14 @@ def launches(config: dict[str, Any]) -> tuple[dict[str, int], int]:
             cluster_resource_constraints=[constraint],
         )
     )
-    started = {launch.instance_type: launch.count for launch in reply.to_launch}
-    return started, len(reply.infeasible_cluster_resource_constraints)
+    assert not reply.infeasible_cluster_resource_constraints
+    return {launch.instance_type: launch.count for launch in reply.to_launch}
 
 
 @pytest.mark.parametrize("config", [with_defaults(AWS), on_kubernetes()], ids=["aws", "kubernetes"])
-class TestScaling:
-    def test_one_node_of_each_kind_starts_from_zero(self, config: dict[str, Any]) -> None:
-        assert launches(config) == ({"cpu": 1, "gpu-t4": 1, "gpu-l4": 1}, 0)
-        kinds = dict(config["available_node_types"])
-        assert kinds.pop(config["head_node_type"])["resources"]["CPU"] == 0
-        for kind in kinds.values():
-            assert kind["min_workers"] == 0 < kind["max_workers"] <= config["max_workers"]
-
-    def test_kinds_are_selected_by_their_labels(self, config: dict[str, Any]) -> None:
-        without_label = copy.deepcopy(config)
-        del without_label["available_node_types"]["gpu-t4"]["labels"]["ray.io/accelerator-type"]
-        started, failed = launches(without_label)
-        assert "gpu-t4" not in started
-        assert failed == 1
+def test_one_node_of_each_kind_starts_from_zero(config: dict[str, Any]) -> None:
+    assert launches(config) == {"cpu": 1, "gpu-t4": 1, "gpu-l4": 1}
+    kinds = dict(config["available_node_types"])
+    assert kinds.pop(config["head_node_type"])["resources"]["CPU"] == 0
+    for kind in kinds.values():
+        assert kind["min_workers"] == 0 < kind["max_workers"] <= config["max_workers"]

@@ -14,15 +14,14 @@ from unittest import mock
 
 import numpy as np
 
+from tests.building.tasks import find_task, load_and_build
 from workloads.backends import feeding
 from workloads.backends.feeding import reorder
 from workloads.backends.loading import load_framework
 from workloads.context import Context
-from workloads.entry import find_task
 from workloads.implementations import Implementation, parse_implementation
 from workloads.measuring.measurement import (
     build_with_weights,
-    load_and_build,
     measure,
     prepare_framework,
 )
@@ -62,7 +61,7 @@ def initial_weights(trial: Context) -> dict[str, float]:
             model = build_with_weights(task, settings, trial, data)
         else:
             model = load_and_build(task, settings, trial)[1].model
-        weights = read_checkpoint(model).arrays
+        weights = read_checkpoint(model)
         return {"digest": digest(weights[name] for name in sorted(weights))}
 
 
@@ -215,12 +214,12 @@ def stateful(trial: Context) -> dict[str, float]:
 
 
 def compared_with_bare_keras(trial: Context) -> dict[str, float]:
-    from tests.benchmarks.contenders import bare_keras
+    from tests.building.plain_keras import build_plain_model
     from workloads.models.prepared import prepare_model
     from workloads.tasks.char_rnn.task import build_language_model
 
     settings = CharRnnSettings(**trial.settings)
-    plain = bare_keras.build(str(trial.implementation), settings.model_dump(), _VOCABULARY)
+    plain = build_plain_model(str(trial.implementation), settings.model_dump(), _VOCABULARY)
     built = build_language_model(settings, trial, _VOCABULARY, settings.sequence_length, None)
     arm = _operations(prepare_model(built, trial), settings)
     bare = _operations(plain, settings)

@@ -37,7 +37,11 @@ def test_the_package_counts_and_what_it_imports_from_its_folder() -> None:
     assert changed is not None
     different = {name for name in names if changed.digests.get(name) != code.digests[name]}
     assert different == {"helper.py", "other/__init__.py"}
-    for workload in ("image_rows", "workloads.diagnostics.parity:save", "no_such:run"):
+    for workload in (
+        "image_rows",
+        "workloads.tasks.image_rows.task:load",
+        "no_such:run",
+    ):
         assert read_code(workload) is None
 
 

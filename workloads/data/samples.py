@@ -132,9 +132,9 @@ def load_by_keras(dataset: str, load: Callable[[Any], LoadedType], offline: str)
         ) from error
 
 
-def read_npz(path: str | Path, content: str = "arrays") -> dict[str, NDArray[Any]]:
+def read_npz(path: str | Path) -> dict[str, NDArray[Any]]:
     """Read all arrays of an `.npz` file, never pickles; raise `DataError` if it cannot be read."""
-    place = f"{path}: expected {content} in an .npz file"
+    place = f"{path}: expected arrays in an .npz file"
     try:
         archive = np.load(path, allow_pickle=False)
         if isinstance(archive, NpzFile):

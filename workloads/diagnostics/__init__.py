@@ -1,1 +1,1 @@
-"""Questions to a trainer process from `rnnsweep doctor`, `hardware` and `parity`."""
+"""Questions to a trainer process from `rnnsweep doctor` and `hardware`."""

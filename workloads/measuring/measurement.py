@@ -68,7 +68,7 @@ def _train(
     from workloads.models.run import TrainingRun  # noqa: PLC0415
 
     with trial.phase("load"):
-        data, run = _load_and_build(task, settings, trial)
+        data, run = load_and_build(task, settings, trial)
     if not isinstance(run, TrainingRun):
         return _measure_module(run, trial, framework)
     if trial.wants_fingerprint and run.plan.weights == "equal":
@@ -110,7 +110,7 @@ def _predict(
     from workloads.models.run import TrainingRun  # noqa: PLC0415
 
     with trial.phase("load"):
-        _, run = _load_and_build(task, settings, trial)
+        _, run = load_and_build(task, settings, trial)
         if isinstance(run, TrainingRun):
             predictions = predictions_of(run, trial)
     if not isinstance(run, TrainingRun):
@@ -186,21 +186,6 @@ def _time_passes(
 
 
 def load_and_build(
-    task: Task[SettingsType, DataType], settings: SettingsType, trial: Context
-) -> tuple[DataType, TrainingRun]:
-    """Load the data of a trial, build its Keras model, and return the run that trains it.
-
-    Raise `NotPossible` for a PyTorch module.
-    """
-    from workloads.models.run import TrainingRun  # noqa: PLC0415 - imports the framework
-
-    data, run = _load_and_build(task, settings, trial)
-    if not isinstance(run, TrainingRun):
-        raise NotPossible("a PyTorch module has no Keras model that could be compared here")
-    return data, run
-
-
-def _load_and_build(
     task: Task[SettingsType, DataType], settings: SettingsType, trial: Context
 ) -> tuple[DataType, TrainingRun | ModuleRun]:
     """Load the data of a trial, build its model or module, and return the run that trains it."""

@@ -1,7 +1,7 @@
 """One layout for the weights of every recurrent layer, and exact conversions to other layouts.
 
-The canonical layout is the layout of Keras' own layers (`docs/weights.md`). A stack is a list:
-layer 0 forward, layer 0 backward, layer 1 forward, … NumPy only; nothing is cast or rounded.
+The canonical layout is the layout of Keras' own layers (`docs/adding/backend.md`). A stack is a
+list: layer 0 forward, layer 0 backward, layer 1 forward, … NumPy only; nothing is cast or rounded.
 """
 
 from collections.abc import Sequence

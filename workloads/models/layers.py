@@ -77,14 +77,6 @@ def is_stateful(model: Any) -> bool:
     return any(getattr(layer, "stateful", False) for layer in layers_of(model))
 
 
-def cell_of(model: Any) -> str:
-    """Return the cell of a model's recurrent layers: lstm, gru, rnn_tanh or rnn_relu.
-
-    Several different cells are joined with `+`.
-    """
-    return "+".join(dict.fromkeys(_cell_name(layer) for layer in recurrent_layers(model)))
-
-
 def recurrent_shapes(model: Any, steps: int) -> list[RecurrentShape]:
     """Return the shape of each recurrent layer of a built model, also of the layers in a fused one.
 
@@ -197,15 +189,6 @@ def _steps_of(layer: Any, steps: int) -> int:
     except (AttributeError, ValueError):  # a layer of a subclassed model, or one with two inputs
         return steps
     return sequences.shape[1] or steps
-
-
-def _cell_name(layer: Any) -> str:
-    if isinstance(layer, FusedStack):
-        return layer.stack_shape.cell
-    cell = _cells(layer)[0]
-    if isinstance(cell, keras.layers.SimpleRNNCell):
-        return f"rnn_{cell.activation.__name__}"
-    return "gru" if isinstance(cell, keras.layers.GRUCell) else "lstm"
 
 
 def _cells(layer: Any) -> list[Any]:

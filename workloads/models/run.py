@@ -104,12 +104,6 @@ class TrainingRun:
         values = [variable.value for variable in _variables(self.model)]
         self.model.witness.framework.synchronise(values)
 
-    def train_one_step(self) -> None:
-        """Run one step of `fit` on the first batch, for its evidence; then restore the state."""
-        start = StartState(self.model)
-        self.fit_first_batch()
-        start.restore()
-
     def fit_first_batch(self) -> None:
         """Run one step of `fit` on the first batch; it changes the model's state."""
         self.fit(self.feed(self.train.first(self.batch_size)))

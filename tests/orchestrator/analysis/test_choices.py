@@ -15,8 +15,8 @@ from orchestrator.core.criteria import AutoBlocks, ReportCriteria
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Config
 from orchestrator.report.render import summarise
-from tests.benchmarks.trusting.findings import fewest_by_chance, most_by_chance
 from tests.building.arms import CPU, GPU, PORTABLE, UNROLL, XLA
+from tests.building.chance import fewest_by_chance, most_by_chance
 from tests.building.hardware import build_timing_use
 from tests.building.known_records import UNITS, build_record_by_laws
 from tests.building.large_records import build_large_record

@@ -16,8 +16,8 @@ from orchestrator.analysis.statistics.regression import Design
 from orchestrator.core.criteria import AutoBlocks, ReportCriteria
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Config
-from tests.benchmarks.trusting.findings import fewest_by_chance, most_by_chance
 from tests.building.arms import PORTABLE, XLA
+from tests.building.chance import fewest_by_chance, most_by_chance
 from tests.building.known_records import UNITS, build_crossing_laws, build_record_by_laws
 from tests.profiles import draws
 

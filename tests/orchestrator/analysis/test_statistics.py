@@ -1,6 +1,7 @@
 """Test intervals, verdicts and their rates against SciPy, statsmodels and draws of known truth."""
 
 import math
+from collections.abc import Sequence
 from unittest import mock
 
 import numpy as np
@@ -26,8 +27,19 @@ from orchestrator.analysis.statistics.formatting import (
     ratio,
 )
 from orchestrator.analysis.statistics.verdicts import BlocksNeeded, Judgement, blocks_for, judge
+from orchestrator.report.render import summarise
 from orchestrator.report.verdicts import speed_phrase, speed_ratio
-from tests.benchmarks.trusting import synthetic
+from tests.building.chance import fewest_by_chance, most_by_chance
+from tests.building.noisy_sweeps import (
+    STRETCH,
+    adjacent_sd,
+    autocorrelation,
+    build_noisy_record,
+    draw_noise,
+    draw_until_enough,
+    recorded_noise,
+    slice_until_narrow,
+)
 from tests.profiles import draws
 
 MARGIN = math.log1p(0.02)
@@ -235,13 +247,55 @@ def test_an_interval_as_narrow_as_the_margin_needs_blocks_for_half_of_it() -> No
 
 
 @pytest.mark.parametrize(("speeds", "is_kept"), [((), True), ((1.0, 1 / 1.3), False)])
+@pytest.mark.parametrize("times", [1, 2], ids=["two arms", "four arms"])
 def test_of_whole_reports_equal_arms_alone_keep_the_promised_error_rate(
-    speeds: tuple[float, ...], is_kept: bool
+    speeds: tuple[float, ...], is_kept: bool, times: int
 ) -> None:
-    findings = synthetic.run(draws(60, 200), speeds)
-    assert [finding.kept for finding in findings] == [is_kept] * 2, findings
+    logs, random, sweeps = recorded_noise(), np.random.default_rng(1), draws(60, 200)
+    reports = [
+        summarise(build_noisy_record((6, 12, 40)[n % 3], 2 * times, random, logs, speeds * times))
+        for n in range(sweeps)
+    ]
+    wrong = sum(
+        any(comparison.verdict in ("faster", "slower") for comparison in report.comparisons)
+        for report in reports
+    )
+    assert (wrong <= most_by_chance(sweeps, 0.05)) == is_kept
 
 
-def test_sweeps_that_stop_when_precise_are_unbiased() -> None:
-    for finding in synthetic.stopping(draws(60, 200)):
-        assert finding.kept, finding
+@pytest.mark.parametrize("truth", [1.0, 1.05])
+def test_sweeps_that_stop_when_precise_are_unbiased(truth: float) -> None:
+    random, logs, count = (
+        np.random.default_rng([7, round(100 * truth)]),
+        recorded_noise(),
+        draws(60, 200),
+    )
+    stopped = [draw_until_enough(truth, logs, random) for _ in range(count)]
+    speedups = [comparison.speedup for comparison in stopped if comparison.speedup]
+    check_unbiased(
+        [math.log(speedup.value / truth) for speedup in speedups],
+        [speedup.low <= truth <= speedup.high for speedup in speedups],
+    )
+
+
+def test_rounds_of_slices_that_stop_when_precise_are_unbiased() -> None:
+    truth, random, logs = math.log(1.05), np.random.default_rng(8), recorded_noise()
+    rounds = [slice_until_narrow(truth, logs, random) for _ in range(draws(60, 200))]
+    check_unbiased(
+        [ratio - truth for _, ratio, _ in rounds],
+        [abs(ratio - truth) <= half_width for _, ratio, half_width in rounds],
+    )
+
+
+def check_unbiased(errors: Sequence[float], covered: Sequence[bool]) -> None:
+    """Check that enough intervals cover the truth, and that the mean error is within chance."""
+    assert sum(covered) >= fewest_by_chance(len(covered), 0.95)
+    assert abs(np.mean(errors)) <= 2.58 * np.std(errors, ddof=1) / math.sqrt(len(errors))
+
+
+def test_drawn_noise_has_the_autocorrelation_of_the_recorded_one() -> None:
+    logs = recorded_noise()
+    drawn = draw_noise(logs, 20_000, 0.1, np.random.default_rng(0))
+    assert adjacent_sd(drawn) == pytest.approx(0.1, rel=0.15)
+    one, other = (autocorrelation(noise, 1) for noise in (logs, drawn))
+    assert other == pytest.approx(one * (1 - 1 / STRETCH), abs=0.1)

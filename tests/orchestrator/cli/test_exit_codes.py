@@ -1,7 +1,6 @@
 """Exit codes of commands, reports of bugs, and signals."""
 
 import errno
-import json
 import os
 import signal
 from pathlib import Path
@@ -34,7 +33,6 @@ CALLED_BY: dict[str, str] = {
     "check mine": "orchestrator.storage.tracking.reader.read_whole_sweep",
     "hardware": "orchestrator.hardware.classify",
     "workloads": "orchestrator.hardware.classify",
-    "parity --save here": "orchestrator.diagnostics.parity.prepare_saving",
     "ui": "orchestrator.cli.ui.sweep_home",
     "init": "orchestrator.cli.init.sweeps_folder",
     "demo": "orchestrator.cli.demo.sweeps_folder",
@@ -70,18 +68,8 @@ def test_a_traceback_that_no_file_takes_is_printed(
     assert capfd.readouterr().err.endswith("ValueError: odd\n")
 
 
-@pytest.mark.parametrize(
-    ("function", "command"),
-    [
-        ("orchestrator.diagnostics.peaks.peaks_of_classes", "hardware --measure"),
-        (
-            "orchestrator.diagnostics.parity.ParityCheck.run",
-            "parity tensorflow/portable --save here",
-        ),
-    ],
-)
 def test_sigterm_interrupts_a_command_only_while_it_has_trainers(
-    run: Run, monkeypatch: pytest.MonkeyPatch, function: str, command: str
+    run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     handlers: list[Any] = []
 
@@ -89,9 +77,9 @@ def test_sigterm_interrupts_a_command_only_while_it_has_trainers(
         handlers.append(signal.getsignal(signal.SIGTERM))
         raise Refusal("enough")
 
-    monkeypatch.setattr(function, refuse)
+    monkeypatch.setattr("orchestrator.diagnostics.peaks.peaks_of_classes", refuse)
     before = dict(os.environ), signal.getsignal(signal.SIGTERM)
-    code, _, err = run(*command.split())
+    code, _, err = run("hardware", "--measure")
     assert (code, handlers) == (2, [signal.default_int_handler]) and "enough" in err
     assert (dict(os.environ), signal.getsignal(signal.SIGTERM)) == before
 
@@ -137,18 +125,3 @@ def test_a_recorder_that_was_killed_may_do_better_next_time(
     error = RecorderDied("recorder process 1", "an answer", "exit status -9", "Run it again")
     monkeypatch.setattr(CALLED_BY["run mine.yaml"], mock.Mock(side_effect=error))
     assert run("run", "mine.yaml")[0] == 3
-
-
-@pytest.mark.parametrize(
-    ("is_complete", "is_good", "expected"),
-    [(True, True, 0), (True, False, 1), (False, True, 3)],
-)
-def test_parity_ends_with_its_answer(
-    run: Run, monkeypatch: pytest.MonkeyPatch, *, is_complete: bool, is_good: bool, expected: int
-) -> None:
-    check = mock.Mock(is_complete=is_complete, is_good=is_good, saved=[])
-    parity = "orchestrator.diagnostics.parity"
-    monkeypatch.setattr(f"{parity}.prepare_comparing", lambda *_: check)
-    monkeypatch.setattr(f"{parity}.parity_json", lambda _: {"pairs": []})
-    code, out, _ = run("parity", "torch/fused", "--load", "folder", "--format", "json")
-    assert (code, json.loads(out)) == (expected, {"pairs": []})

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.building.tasks import load_and_build
 from tests.workloads.examples import two_parts
 from tests.workloads.probes import feed_as_on_a_gpu
 from tests.workloads.shared_trainer import Trainer, result
 from workloads import protocol
 from workloads.backends.registry import backends
 from workloads.context import Context
-from workloads.measuring.measurement import load_and_build, prepare_framework
+from workloads.measuring.measurement import prepare_framework
 
 TASK = "tests.workloads.examples.two_parts:TASK"
 KINDS = ("two_parts", "weighted_classes", "no_targets")

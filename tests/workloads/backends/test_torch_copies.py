@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from tests.building.tasks import find_task, load_and_build
 from tests.workloads.shared_trainer import Trainer, result
 from workloads.backends.feeding import Batches
 from workloads.context import Context
 from workloads.data.samples import Samples
-from workloads.entry import find_task
-from workloads.measuring.measurement import load_and_build, prepare_framework
+from workloads.measuring.measurement import prepare_framework
 from workloads.registry import own_model_name
 
 

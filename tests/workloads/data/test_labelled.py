@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
 
+from tests.building.tasks import find_task
 from workloads.data.labelled import LabelledData
 from workloads.data.samples import Samples
 from workloads.data.sources import DOWNLOADS, data_digest
-from workloads.entry import find_task
 from workloads.failures import DataError
 from workloads.registry import find_workload
 from workloads.tasks.image_rows.data import load_image_rows, scale_columns

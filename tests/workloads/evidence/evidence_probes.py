@@ -17,7 +17,7 @@ def proven(trial: Context) -> dict[str, float]:
 
     built = trial.settings.get("built", str(trial.implementation))
     plan = plan_training(trial, parse_implementation(built))
-    plan.train_one_step()
+    plan.fit_first_batch()
     before = [np.array(value) for value in plan.model.get_weights()]
     proof = prove(plan)
     after = plan.model.get_weights()

@@ -9,8 +9,8 @@ from unittest import mock
 
 import numpy as np
 
-from tests.gpu import probes
-from tests.gpu.probes import as_array, difference, normal, run_stack
+from tests.building import recurrent_reference
+from tests.building.recurrent_reference import as_array, difference, normal, run_stack
 from workloads.backends.stack_call import GATES
 from workloads.context import Context
 from workloads.implementations import Implementation, parse_implementation
@@ -23,7 +23,7 @@ class StatefulSettings(StackSettings):
         return True
 
 
-class Case(probes.Case):
+class Case(recurrent_reference.Case):
     inputs: int = 3
     units: int = 4
     batch: int = 3
@@ -40,7 +40,7 @@ class Case(probes.Case):
 def numbers(trial: Context) -> dict[str, float]:
     """Compare with the reference in float64, in place of cuDNN on a CPU where there is none."""
     with _on_a_cpu(trial.implementation):
-        return probes.numbers(trial)
+        return recurrent_reference.numbers(trial)
 
 
 def tensorflow_on_cudnn(trial: Context) -> dict[str, float]:
@@ -147,7 +147,7 @@ def _model(case: Case, implementation: Implementation, *, return_sequences: bool
     from workloads.backends.loading import load_framework
 
     load_framework(implementation.backend).configure(implementation, "cpu")
-    return probes.build(case, implementation, return_sequences=return_sequences)
+    return recurrent_reference.build(case, implementation, return_sequences=return_sequences)
 
 
 def _on_a_cpu(implementation: Implementation) -> AbstractContextManager[Any]:

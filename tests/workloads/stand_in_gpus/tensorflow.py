@@ -8,7 +8,7 @@ from unittest import mock
 import numpy as np
 import tensorflow as tf
 
-from tests.gpu.probes import run_stack
+from tests.building.recurrent_reference import run_stack
 from tests.workloads.stand_in_gpus import CUDNN, OTHER_KERNEL
 from workloads.backends.registry import is_compiled
 from workloads.backends.stack_call import StackShape

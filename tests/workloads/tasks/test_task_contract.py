@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.building.tasks import find_task
 from tests.workloads.shared_trainer import Trainer, failure, result, single_event
 from tests.workloads.tasks.small_settings import SMALL
 from workloads import protocol
-from workloads.entry import find_task
 from workloads.registry import find_workload
 from workloads.settings import check_settings
 from workloads.tasks.task import Task

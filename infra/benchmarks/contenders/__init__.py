@@ -1,0 +1,1 @@
+"""Contenders of `infra.benchmarks.steps`. `bare_keras` and `hand_written` do without rnnsweep."""

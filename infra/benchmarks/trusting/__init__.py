@@ -1,0 +1,1 @@
+"""Parts of `infra.benchmarks.trust`, each with promises and findings."""

@@ -1,1 +1,0 @@
-"""Contenders of `tests.benchmarks.steps`. `bare_keras` and `hand_written` do without rnnsweep."""

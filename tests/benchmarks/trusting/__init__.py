@@ -1,1 +1,0 @@
-"""Parts of `tests.benchmarks.trust`, each with promises and findings."""
