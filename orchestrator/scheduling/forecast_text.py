@@ -13,7 +13,7 @@ def describe_forecast(
 ) -> str:
     """Return how much is done, what the rest may take here and on fleets, and what predicts that.
 
-    With `at_most` a sweep may end with fewer trials (`blocks: auto`, or a pruner).
+    With `at_most` a sweep may end with fewer trials (`search.configs: auto`, or a pruner).
     """
     lines = [*_lines_here(ahead, at_most)]
     for fleet in fleets:

@@ -1,9 +1,8 @@
-"""Checks across the keys of a valid spec: conditions, sampler, space, list, arms, blocks."""
+"""Checks across the keys of a valid spec: conditions, sampler, space, list, arms."""
 
 from collections.abc import Collection, Iterator, Sequence
 
 from orchestrator import sampling
-from orchestrator.core.caller import as_typed
 from orchestrator.core.names import ANY_IMPLEMENTATION, split_arm_text
 from orchestrator.core.trial import Config, ConfigValue
 from orchestrator.spec import space, workload_checks
@@ -131,7 +130,7 @@ def _described(dimension: space.Choices | space.Range) -> str:
 
 def _search(spec: SweepSpec) -> Iterator[ProblemAtPath]:
     """Report a missing objective, and a number of configs or a list that does not fit."""
-    search, has_number = spec.search, isinstance(spec.search.configs, int)
+    search = spec.search
     needs_objective = search.sampler.learns and not search.listed
     if needs_objective and not search.objectives:
         expected = "at least one objective, such as {val_accuracy: maximize}"
@@ -152,22 +151,16 @@ def _search(spec: SweepSpec) -> Iterator[ProblemAtPath]:
     elif search.sampler.configs_from == "list":
         hint = "list each config, such as - {units: 64}, or name a sampler that suggests them"
         expected = "a list of configs, for sampler list"
-        yield ProblemAtPath(_CONFIGS, expected, shown_value(search.configs), hint)
-    elif spec.blocks is None and not has_number and not search.is_grid:
-        hint = "or blocks: auto, at the top, for as many as it takes"
+        received = "auto" if search.auto else shown_value(search.configs)
+        yield ProblemAtPath(_CONFIGS, expected, received, hint)
+    elif search.configs is None and not search.is_grid:
+        hint = "or auto, for as many as it takes"
         yield ProblemAtPath(_CONFIGS, "how many configs to try", "nothing", hint, "missing")
-    if spec.blocks is not None and search.configs is not None:
-        hint = "a list decides the blocks: remove blocks, or let a sampler suggest them"
-        if has_number:
-            typed = as_typed("--set search.configs=null", "{'search.configs': None}")
-            hint = f"remove it ({typed}): blocks.at_most bounds them"
-        expected = "no configs with blocks, which decides their number"
-        yield ProblemAtPath(_CONFIGS, expected, shown_value(search.configs), hint)
-    elif spec.blocks is not None and search.space:
-        size, least = search.size(), spec.blocks.at_least
+    elif search.auto is not None and search.space:
+        size, least = search.size(), search.auto.at_least
         if size is not None and size < least:
-            expected = f"a space of at least {least} configs (blocks.at_least)"
-            yield ProblemAtPath(_SPACE, expected, f"{size}, each of which is one block")
+            expected = f"a space of at least {least} configs (search.configs.at_least)"
+            yield ProblemAtPath(_SPACE, expected, str(size))
 
 
 def _listed_configs(configs: Sequence[Config]) -> Iterator[ProblemAtPath]:

@@ -109,6 +109,16 @@ def cut(text: str) -> str:
     return text if len(text) <= 72 else f"{text[:69]}…"
 
 
+_OF_MEDIAN = "name optuna.pruners:MedianPruner, which takes it"
+
+FORMER_KEYS: Mapping[str, str] = {
+    "blocks": "write search.configs: auto, or {interval: …, at_least: …, at_most: …} there",
+    "disturbed.action": "leave it out: a disturbed trial is marked",
+    "search.pruner.interval_steps": _OF_MEDIAN,
+    "search.pruner.n_min_trials": _OF_MEDIAN,
+}
+"""Keys of 0.1.0, each with a hint at what to write instead."""
+
 _A_MAPPING = "a mapping (key: value)"
 _A_DIMENSION = "a list of choices, or {{low: …, high: …}}"
 
@@ -169,15 +179,14 @@ def from_pydantic(
             and all(a in ("*", b) for a, b in zip(pattern, place, strict=True))
             for name in _keys(model)
         ]
-        near = nearest(key, valid)
+        path = _path(detail["loc"])
+        near = FORMER_KEYS.get(key_text(path)) or nearest(key, valid)
         if key in sections or not near:
             (match,) = difflib.get_close_matches(str(key), sections, n=1) or [""]
             near = f"did you mean {sections[match]!r}?" if match else ""
         meant.update((*place, name) for name in valid if repr(name) in near)
         expected = f"one of {', '.join(valid)}" if valid else "no such key"
-        findings.append(
-            ProblemAtPath(_path(detail["loc"]), expected, f"the unknown key {key!r}", near)
-        )
+        findings.append(ProblemAtPath(path, expected, f"the unknown key {key!r}", near))
     # A misspelt key is one problem, not one more for the key that it meant.
     missing = [
         detail for detail in details if detail["type"] == "missing" and detail["loc"] in meant

@@ -29,6 +29,7 @@ _MOST_REMOVALS = 8
 _MODELS: Mapping[Path, type[BaseModel]] = {
     (): SweepSpec,
     ("search",): Search,
+    ("search", "configs", "auto"): sections.AutoConfigs,
     **{("search", "sampler", name): kind for name, kind in chosen_kinds.SAMPLER_MODELS.items()},
     **{("search", "pruner", name): kind for name, kind in chosen_kinds.PRUNER_MODELS.items()},
     ("search", "space", "*", "choices"): Choices,
@@ -40,7 +41,6 @@ _MODELS: Mapping[Path, type[BaseModel]] = {
     ("limits",): sections.Limits,
     ("prices", "*"): sections.Price,
     ("measure",): sections.MeasureSpec,
-    ("blocks",): sections.BlocksSpec,
     ("disturbed",): sections.DisturbedSpec,
     ("margins",): sections.MarginsSpec,
     ("published", "*"): sections.Published,

@@ -189,11 +189,10 @@ DESCRIBED = [
         value="fresh",
     ),
     DescribedPlan(
-        name="automatic blocks",
+        name="automatic configs",
         changes={
-            "configs": None,
+            "configs": {"interval": 0.005, "at_least": 8, "at_most": 20},
             "space": {"units": {"low": 1, "high": 99}},
-            "blocks": {"interval": 0.005, "at_least": 8, "at_most": 20},
         },
         text=(
             "sweep mine: 8 to 20 blocks × 1 arm = at most 20 trials\n"

@@ -33,7 +33,7 @@ from tests.building.specs import USER_WORKLOAD, build_spec, build_spec_text
 from tests.building.trials import IDENTITY
 from tests.orchestrator.scheduling.test_session import THREE
 
-MANY: dict[str, Any] = {"configs": None, "space": {"layers": {"low": 1, "high": 99}}}
+MANY: dict[str, Any] = {"space": {"layers": {"low": 1, "high": 99}}}
 
 
 def paced(assignment: Assignment) -> Outcome:
@@ -46,7 +46,7 @@ def paced(assignment: Assignment) -> Outcome:
 def test_a_decision_that_was_not_written_is_made_again_by_the_next_start(tmp_path: Path) -> None:
     """Killed with a trial out, just before the stop decision was written."""
     auto = {"interval": 0.05, "at_most": 40}
-    text = build_spec_text(THREE, name="sweep", measure=None, blocks=auto, **MANY)
+    text = build_spec_text(THREE, name="sweep", measure=None, configs=auto, **MANY)
     folder = SweepFolder(tmp_path, "sweep").generation(1)
     sample = SampleSession(folder, text)
     state = sample.state()
@@ -139,9 +139,11 @@ def test_failures_are_not_in_a_row_because_what_was_between_is_timed_again(tmp_p
 TWO = """
 name: sweep
 workload: own.module:run
-search: {sampler: random, space: {layers: {low: 1, high: 99}}}
+search:
+  sampler: random
+  configs: {interval: 0.05, at_most: 20}
+  space: {layers: {low: 1, high: 99}}
 arms: {implementations: [python/a], hardware: [cpu, {class: gpu, wait_s: 60}]}
-blocks: {interval: 0.05, at_most: 20}
 """
 CPU, GPU = build_node("a"), build_node("b", gpus=1)
 
@@ -226,7 +228,7 @@ class Changed:
         Changed("a narrower interval", "interval: 0.05", "interval: 0.03"),
         Changed("more blocks", "interval: 0.05", "interval: 0.05, at_least: 8"),
         Changed("another arm", "[python/a]", "[python/a, python/b]"),
-        Changed("another baseline", "blocks:", "baseline: python/a on CPU A, 2 CPUs\nblocks:"),
+        Changed("another baseline", "search:", "baseline: python/a on CPU A, 2 CPUs\nsearch:"),
         Changed("fewer blocks, and not precise", "at_most: 20", "at_most: 19", figure=0.06),
         Changed("as many as it had", "at_most: 20", "at_most: 7", False, figure=math.inf),
         Changed(
@@ -290,7 +292,7 @@ def test_while_arms_are_waited_for_nobody_has_left() -> None:
 
 
 def test_of_a_sweep_that_ends_by_itself_no_more_is_expected_than_it_needed() -> None:
-    auto = build_spec(BASE, blocks="auto", **MANY)
+    auto = build_spec(BASE, configs="auto", **MANY)
     forty = replace(plan_of(SPEC), blocks=40)
     before = manifest(SPEC, forty, FIRST, None)
     now = manifest(auto, plan_of(auto).with_index_count(12), FIRST, before, begun=True)

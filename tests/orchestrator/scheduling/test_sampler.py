@@ -91,7 +91,7 @@ def follow(suggester: Suggester, index: int, config: Config) -> list[float]:
     "pruner",
     [
         {"name": "median", "n_warmup_steps": 2},
-        {"name": "hyperband", "max_resource": 9},
+        {"name": "optuna.pruners:HyperbandPruner", "max_resource": 9},
     ],
     ids=lambda pruner: pruner["name"],
 )

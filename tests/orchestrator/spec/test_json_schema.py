@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from orchestrator.spec import json_schema, yaml_locations
-from orchestrator.spec.sections import BlocksSpec, DisturbedSpec, MeasureSpec
+from orchestrator.spec.sections import AutoConfigs, DisturbedSpec, MeasureSpec
 from tests.orchestrator.spec.example_specs import QUICK_SPEC, VALIDATOR
 from workloads.registry import BUILT_IN
 
@@ -21,7 +21,7 @@ def test_the_schema_describes_every_key() -> None:
     keys = [item for section in sections for item in section.get("properties", {}).items()]
     assert len(keys) > 150
     assert not [name for name, key in keys if key and "description" not in key]
-    for section in (MeasureSpec, BlocksSpec, DisturbedSpec):
+    for section in (MeasureSpec, AutoConfigs, DisturbedSpec):
         assert schema["$defs"][section.__name__]["anyOf"][0]["enum"] == list(section.words)
     names = [workload.name for workload in BUILT_IN]
     assert schema["properties"]["workload"]["anyOf"][0]["enum"] == names
@@ -61,7 +61,6 @@ def test_every_sweep_file_names_the_schema_and_is_accepted(path: Path) -> None:
         "arms.variants=[{name: a, setings: {}}]",
         "measure=timed",
         "measure.slices=[12]",
-        "blocks=6",
         "disturbed=rerun",
     ],
 )

@@ -251,7 +251,7 @@ def test_everything_but_the_list_and_the_number_makes_another_search() -> None:
 
 @pytest.mark.parametrize("measure", ["measure=timing", "measure={mode: timing}"])
 def test_an_override_inside_of_a_short_form_keeps_the_meaning_of_the_word(measure: str) -> None:
-    spec = read_spec(PRECISE, measure, "measure.slices=[8, 20]", "blocks.at_most=9")
+    spec = read_spec(PRECISE, measure, "measure.slices=[8, 20]", "search.configs.at_most=9")
     assert (spec.measure.mode, spec.timing) == ("timing", Timing(least=8, most=20))
     assert spec.auto_blocks == AutoBlocks(most=9)
     quiet = read_spec(PRECISE, "disturbed=mark", "disturbed.canary=2").disturbance_limits
@@ -276,7 +276,7 @@ def test_what_other_rooms_read_of_a_sweep() -> None:
     assert spec.criteria() == criteria
     assert read_spec(PRECISE).most_blocks == 57, "the space is used up"
     assert read_spec(PRECISE, "search.space.units={low: 1, high: 500}").most_blocks == 60
-    assert read_spec(PRECISE, "blocks=null", "search.configs=3").most_blocks == 3
+    assert read_spec(PRECISE, "search.configs=3").most_blocks == 3
 
 
 @pytest.mark.parametrize(

@@ -33,25 +33,11 @@ MALFORMED_ARMS = [
         received="'cudnn'",
     ),
     MalformedSpec(
-        name="a misspelt option of an implementation",
-        replaced={"- tensorflow/cudnn": "- tensorflow/portable+xlaa"},
-        key="arms.implementations[1]",
-        expected="an option among",
-        received="'xla'",
-    ),
-    MalformedSpec(
         name="the same option twice",
         replaced={"- tensorflow/cudnn": "- tensorflow/portable+xla+xla"},
         key="arms.implementations[1]",
         expected="each option once",
         received="+xla+xla",
-    ),
-    MalformedSpec(
-        name="two precisions",
-        replaced={"- tensorflow/cudnn": "- torch/fused+tf32+bf16"},
-        key="arms.implementations[1]",
-        expected="one precision at most",
-        received="bf16 and tf32 in 'torch/fused+bf16+tf32'",
     ),
     MalformedSpec(
         name="the same implementation with its options in another order",
@@ -63,17 +49,6 @@ MALFORMED_ARMS = [
         key="arms.implementations[1]",
         expected="each implementation once",
         received="again",
-    ),
-    MalformedSpec(
-        name="a single implementation in place of a list",
-        replaced={
-            "implementations": "implementations: tensorflow/cudnn",
-            "- tensorflow/portable": "",
-            "- tensorflow/cudnn": "",
-        },
-        key="arms.implementations",
-        expected="a list",
-        received="'tensorflow/cudnn'",
     ),
     MalformedSpec(
         name="the same hardware class twice",
@@ -175,14 +150,6 @@ MALFORMED_ARMS = [
         hint="'tensorflow/cudnn'",
     ),
     MalformedSpec(
-        name="a key of arms at the top level",
-        added="implementation: [torch/fused]",
-        key="implementation",
-        expected="repeats",
-        received="'implementation'",
-        hint="'arms.implementations'",
-    ),
-    MalformedSpec(
         name="a misspelt implementation that is the baseline",
         replaced={"- tensorflow/portable": "- tensorflow/portabel"},
         added="baseline: tensorflow/portable",
@@ -244,14 +211,6 @@ MALFORMED_ARMS = [
         hint="'gru'",
     ),
     MalformedSpec(
-        name="a list of values in a variant",
-        replaced={"hardware": "hardware: [cpu]\nvariants: [{cell: [gru]}]"},
-        line="variants",
-        key="arms.variants[0].cell",
-        expected="a number, a text",
-        received="['gru']",
-    ),
-    MalformedSpec(
         name="a variant whose settings do not fit together",
         replaced={"hardware": "hardware: [cpu]\nvariants: [{activation: relu, cell: rnn_tanh}]"},
         line="variants",
@@ -267,14 +226,6 @@ MALFORMED_ARMS = [
         expected="a name without",
         received="'gpu'",
         hint="settings name it",
-    ),
-    MalformedSpec(
-        name="a named variant with a setting beside its name",
-        replaced={"hardware": "hardware: [cpu]\nvariants: [{name: deep, cell: gru}]"},
-        line="variants",
-        key="arms.variants[0].cell",
-        expected="name, settings",
-        received="'cell'",
     ),
     MalformedSpec(
         name="a variant that is a word",
