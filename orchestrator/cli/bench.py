@@ -39,7 +39,7 @@ of them failed.
 
 @command(
     examples=[
-        "rnnsweep bench tensorflow/portable torch/fused --workload char_rnn --set settings.units=128",
+        "rnnsweep bench tensorflow/portable torch/fused --set settings.units=128",
         "rnnsweep bench tensorflow/portable torch/fused --model mine:build --data mine:load",
     ],
     notes=_NOTES,

@@ -205,8 +205,8 @@ def make_bench(
     """Check a comparison; refuse it unless all of the implementations can run here.
 
     `timed` has the keys of a spec for what is timed: `workload`, or `model` and perhaps `data`.
-    `overrides` are its settings, as `settings.KEY=YAML`. The device is an entry of `arms.hardware`: `cpu`,
-    `gpu` or a GPU's name.
+    `overrides` are its settings, as `settings.KEY=YAML`. The device is an entry of
+    `arms.hardware`: `cpu`, `gpu` or a GPU's name.
     """
     typed = yaml_locations.parse_yaml(
         "{}", source="bench", overrides=overrides, example="settings.units=128"

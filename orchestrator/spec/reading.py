@@ -26,7 +26,7 @@ from workloads import registry
 _MOST_REMOVALS = 8
 """So often at most, values that need a removed one are removed from a spec with errors."""
 
-_MODELS: Mapping[Path, type[BaseModel]] = {
+MODELS: Mapping[Path, type[BaseModel]] = {
     (): SweepSpec,
     ("search",): Search,
     ("search", "configs", "auto"): sections.AutoConfigs,
@@ -45,6 +45,7 @@ _MODELS: Mapping[Path, type[BaseModel]] = {
     ("margins",): sections.MarginsSpec,
     ("published", "*"): sections.Published,
 }
+"""The sections of a spec by their paths; where there are several kinds, the last part is one."""
 
 
 def load_spec(
@@ -91,7 +92,7 @@ def parse_spec(
     except ValidationError as error:
         built_in = {workload.name: workload.settings_model for workload in registry.BUILT_IN}
         settings = built_in.get(str(document.data.get("workload")))
-        models = {**_MODELS, ("settings",): settings} if settings else _MODELS
+        models = {**MODELS, ("settings",): settings} if settings else MODELS
         findings = from_pydantic(error, models)
         raise document.refusal([*findings, *_others(document.data, findings)]) from None
     findings = checks.inconsistencies(spec)
