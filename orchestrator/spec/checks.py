@@ -1,6 +1,6 @@
 """Checks across the keys of a valid spec: conditions, sampler, space, list, arms."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from orchestrator import sampling
 from orchestrator.core.names import ANY_IMPLEMENTATION, split_arm_text
@@ -34,35 +34,6 @@ def inconsistencies(spec: SweepSpec) -> list[ProblemAtPath]:
         *_measures(spec),
         *_pruner(spec),
         *workload_checks.check_workload(spec),
-    ]
-
-
-def independent_findings(spec: SweepSpec, removed: Collection[Path]) -> list[ProblemAtPath]:
-    """Return findings about names and values of a spec from which wrong values were removed.
-
-    None of them can be a consequence of what was removed. Paths are paths in this spec.
-    """
-
-    def lacks(*prefix: str) -> bool:
-        return any(path[: len(prefix)] == prefix for path in removed)
-
-    arms = list(_arms(spec))
-    findings = [
-        *arms,
-        *([] if arms or lacks("arms") else _references(spec)),
-        *workload_checks.check_workload(spec, with_values=not any(_conditions(spec))),
-    ]
-    of_configs = lacks("settings") or lacks("search", "space") or lacks("search", "configs")
-    may_be_consequences: list[Path] = []
-    if of_configs or lacks("arms"):  # settings of arms replace those of configs
-        may_be_consequences += [("arms", "hardware"), ("arms", "variants")]
-    if lacks("search", "objectives"):
-        may_be_consequences += [("margins",)]
-    return [
-        finding
-        for finding in findings
-        if finding.kind == "value"
-        and not any(finding.path[: len(path)] == path for path in may_be_consequences)
     ]
 
 
@@ -136,7 +107,7 @@ def _search(spec: SweepSpec) -> Iterator[ProblemAtPath]:
         expected = "at least one objective, such as {val_accuracy: maximize}"
         without = [kind.word() for kind in sampling.SAMPLERS if not kind.learns]
         hint = f"only {', '.join(without)} do without"
-        yield ProblemAtPath(("search", "objectives"), expected, "nothing", hint, "missing")
+        yield ProblemAtPath(("search", "objectives"), expected, "nothing", hint)
     if search.listed:
         if search.sampler.configs_from != "list":
             hint = "remove the sampler, or give the number of configs that it is to suggest"
@@ -155,7 +126,7 @@ def _search(spec: SweepSpec) -> Iterator[ProblemAtPath]:
         yield ProblemAtPath(_CONFIGS, expected, received, hint)
     elif search.configs is None and not search.is_grid:
         hint = "or auto, for as many as it takes"
-        yield ProblemAtPath(_CONFIGS, "how many configs to try", "nothing", hint, "missing")
+        yield ProblemAtPath(_CONFIGS, "how many configs to try", "nothing", hint)
     elif search.auto is not None and search.space:
         size, least = search.size(), search.auto.at_least
         if size is not None and size < least:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -50,22 +50,14 @@ class SpecError(Refusal, ValueError):
         return type(self), (self.source, self.problems)
 
 
-ProblemKind: TypeAlias = Literal["value", "missing", "combination"]
-
-
 @dataclass(frozen=True, slots=True)
 class ProblemAtPath:
-    """A problem at a path; the document has its place.
-
-    `missing`: nothing is there; `combination`: the values there do not fit together. A problem of
-    either kind may be the consequence of another one.
-    """
+    """A problem at a path; the document has its place."""
 
     path: Path
     expected: str
     received: str
     hint: str = ""
-    kind: ProblemKind = "value"
 
 
 def key_text(path: Path) -> str:
@@ -204,7 +196,7 @@ def _to_problem(error: ErrorDetails) -> ProblemAtPath:
     path = (*_path(error["loc"]), *filter(None, [context.get("key")]))
     if error["type"] == "missing":
         expected = context.get("expected", "a value (there is no default)")
-        return ProblemAtPath(path, expected, "nothing", kind="missing")
+        return ProblemAtPath(path, expected, "nothing")
     template = _EXPECTED.get(error["type"])
     # a message of pydantic, or of a workload's own validator
     text_of_message = re.sub(

@@ -111,7 +111,7 @@ class MalformedSpec(NamedTuple):
     name: str
     key: str
     expected: str
-    received: str
+    received: str = ""
     hint: str = ""
     text: str = QUICK_SPEC
     replaced: Mapping[str, str] = {}

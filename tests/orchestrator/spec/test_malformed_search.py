@@ -14,7 +14,6 @@ MALFORMED_SEARCHES = [
         replaced={"sampler": "sampler: tpee"},
         key="search.sampler",
         expected="random",
-        received="'tpee'",
         hint="'tpe'",
     ),
     MalformedSpec(
@@ -22,7 +21,6 @@ MALFORMED_SEARCHES = [
         replaced={"configs": "configs: 5", "units": ""},
         key="search.configs",
         expected="at most 4",
-        received="5",
     ),
     MalformedSpec(
         name="a grid of a continuous range",
@@ -34,8 +32,6 @@ MALFORMED_SEARCHES = [
         line="dropout",
         key="search.space.dropout",
         expected="finitely many",
-        received="continuous",
-        hint="choices or a step",
     ),
     MalformedSpec(
         name="a grid that is too large",
@@ -48,77 +44,66 @@ MALFORMED_SEARCHES = [
         line="space",
         key="search.space",
         expected="100,000",
-        received="536,870,912",
     ),
     MalformedSpec(
         name="a range that is too wide",
         replaced={"units": "dropout: {low: -1.0e+308, high: 1.0e+308}"},
         key="search.space.dropout.high",
         expected="at most 1e+15 above low",
-        received="1e+308",
     ),
     MalformedSpec(
         name="a range with too many steps",
         replaced={"units": "dropout: {low: 0.0, high: 0.5, step: 1.0e-300}"},
         key="search.space.dropout.step",
         expected="at most 1,000,000 steps",
-        received="1e-300",
     ),
     MalformedSpec(
         name="a bound that is no number",
         replaced={"units": "units: {low: x, high: 128}"},
         key="search.space.units.low",
         expected="a number",
-        received="'x'",
     ),
     MalformedSpec(
         name="a range whose low is above its high",
         replaced={"units": "units: {low: 16, high: 8}"},
         key="search.space.units.low",
         expected="at most high (8)",
-        received="16",
     ),
     MalformedSpec(
         name="a logarithmic range from zero",
         replaced={"units": "dropout: {low: 0.0, high: 0.5, log: true}"},
         key="search.space.dropout.low",
         expected="above 0",
-        received="0",
     ),
     MalformedSpec(
         name="a negative step",
         replaced={"units": "units: {low: 1, high: 9, step: -2}"},
         key="search.space.units.step",
         expected="more than 0",
-        received="-2",
     ),
     MalformedSpec(
         name="a step with log",
         replaced={"units": "units: {low: 1, high: 9, log: true, step: 2}"},
         key="search.space.units.step",
         expected="no step with log",
-        received="",
     ),
     MalformedSpec(
         name="a step that does not reach high",
         replaced={"units": "dropout: {low: 0.1, high: 0.45, step: 0.1}"},
         key="search.space.dropout.high",
         expected="such as 0.4",
-        received="0.45",
     ),
     MalformedSpec(
         name="a range without high",
         replaced={"units": "units: {low: 16}"},
         key="search.space.units.high",
         expected="a value",
-        received="nothing",
     ),
     MalformedSpec(
         name="a misspelt bound",
         replaced={"units": "units: {low: 16, hihg: 32}"},
         key="search.space.units.hihg",
         expected="high",
-        received="'hihg'",
         hint="'high'",
     ),
     MalformedSpec(
@@ -126,7 +111,6 @@ MALFORMED_SEARCHES = [
         replaced={"batch_size": "batch_size: {choice: [1, 2]}"},
         key="search.space.batch_size.choice",
         expected="choices",
-        received="'choice'",
         hint="'choices'",
     ),
     MalformedSpec(
@@ -134,21 +118,18 @@ MALFORMED_SEARCHES = [
         replaced={"batch_size": "batch_size: 32"},
         key="search.space.batch_size",
         expected="a list of choices, or {low",
-        received="32",
     ),
     MalformedSpec(
         name="no choices",
         replaced={"batch_size": "batch_size: []"},
         key="search.space.batch_size",
         expected="at least 1",
-        received="[]",
     ),
     MalformedSpec(
         name="the same choice twice",
         replaced={"batch_size": "batch_size: [32, 64, 32]"},
         key="search.space.batch_size",
         expected="each choice once",
-        received="32 twice",
     ),
     MalformedSpec(
         name="a choice that is nothing",
@@ -156,14 +137,12 @@ MALFORMED_SEARCHES = [
         line="- null",
         key="search.space.batch_size[1]",
         expected="a number, a text",
-        received="nothing",
     ),
     MalformedSpec(
         name="a misspelt parameter",
         replaced={"units": "unit: [16, 32]"},
         key="search.space.unit",
         expected="a setting of image_rows",
-        received="'unit'",
         hint="'units'",
     ),
     MalformedSpec(
@@ -171,22 +150,6 @@ MALFORMED_SEARCHES = [
         replaced={"units": "units: {low: 0, high: 8}"},
         key="search.space.units.low",
         expected="at least 1",
-        received="0",
-    ),
-    MalformedSpec(
-        name="a choice that the setting cannot take",
-        replaced={"batch_size": "cell: [lstm, grru]", "cell": ""},
-        key="search.space.cell[1]",
-        expected="'lstm', 'gru'",
-        received="'grru'",
-        hint="'gru'",
-    ),
-    MalformedSpec(
-        name="a bound with a point for a whole setting",
-        replaced={"units": "units: {low: 16.0, high: 32}"},
-        key="search.space.units.low",
-        expected="a whole number",
-        received="16.0",
     ),
     MalformedSpec(
         name="a parameter that is no identifier",
@@ -194,14 +157,12 @@ MALFORMED_SEARCHES = [
         line="a-b",
         key="search.space.a-b",
         expected="shape",
-        received="'a-b'",
     ),
     MalformedSpec(
         name="a choice that the setting cannot take beside a condition",
         replaced={"batch_size": "batch_size: {choices: [8, 0], when: {layers: 2}}"},
         key="search.space.batch_size.choices[1]",
         expected="at least 1",
-        received="0",
     ),
     MalformedSpec(
         name="data as a parameter",
@@ -209,15 +170,6 @@ MALFORMED_SEARCHES = [
         line="dataset",
         key="search.space.dataset",
         expected="a fixed setting",
-        received="'dataset'",
-        hint="move dataset to settings",
-    ),
-    MalformedSpec(
-        name="a condition on the parameter itself",
-        replaced={"batch_size": "batch_size: {choices: [8, 9], when: {batch_size: 8}}"},
-        key="search.space.batch_size.when.batch_size",
-        expected="before batch_size",
-        received="itself",
     ),
     MalformedSpec(
         name="a condition on a later parameter",
@@ -225,7 +177,6 @@ MALFORMED_SEARCHES = [
         key="search.space.layers.when.batch_size",
         expected="before layers",
         received="later",
-        hint="move batch_size above",
     ),
     MalformedSpec(
         name="a condition on an unknown parameter",
@@ -236,18 +187,10 @@ MALFORMED_SEARCHES = [
         hint="'layers'",
     ),
     MalformedSpec(
-        name="a condition on a fixed setting",
-        replaced={"batch_size": "batch_size: {choices: [8, 9], when: {cell: lstm}}"},
-        key="search.space.batch_size.when.cell",
-        expected="before batch_size",
-        received="fixed setting 'cell'",
-    ),
-    MalformedSpec(
         name="a condition outside of the range",
         replaced={"batch_size": "batch_size: {choices: [8, 9], when: {layers: [1, 3]}}"},
         key="search.space.batch_size.when.layers",
         expected="1 to 2",
-        received="3",
     ),
     MalformedSpec(
         name="a condition on a continuous range",
@@ -258,8 +201,6 @@ MALFORMED_SEARCHES = [
         line="batch_size",
         key="search.space.batch_size.when.dropout",
         expected="finite number",
-        received="range",
-        hint="choices or a step",
     ),
     MalformedSpec(
         name="conditions that are never met together",
@@ -271,14 +212,12 @@ MALFORMED_SEARCHES = [
         line="batch_size",
         key="search.space.batch_size.when",
         expected="met together",
-        received="layers and use_bias",
     ),
     MalformedSpec(
         name="a misspelt direction",
         replaced={"val_accuracy": "val_accuracy: maximise"},
         key="search.objectives.val_accuracy",
         expected="'maximize' or 'minimize'",
-        received="'maximise'",
         hint="'maximize'",
     ),
     MalformedSpec(
@@ -286,7 +225,6 @@ MALFORMED_SEARCHES = [
         replaced={"val_accuracy": "val_acuracy: maximize"},
         key="search.objectives.val_acuracy",
         expected="a metric of image_rows",
-        received="'val_acuracy'",
         hint="'val_accuracy'",
     ),
     MalformedSpec(
@@ -294,14 +232,12 @@ MALFORMED_SEARCHES = [
         replaced={"step_ms": "cost_usd: minimize"},
         key="search.objectives.cost_usd",
         expected="prices as well",
-        received="nothing",
     ),
     MalformedSpec(
         name="a misspelt word in over",
         replaced={"step_ms": "step_ms: {direction: minimize, over: maen}"},
         key="search.objectives.step_ms.over",
         expected="mean, min, max",
-        received="'maen'",
         hint="'mean'",
     ),
     MalformedSpec(
@@ -312,22 +248,18 @@ MALFORMED_SEARCHES = [
         },
         key="search.objectives.step_ms.over",
         expected="hardware of this sweep (cpu)",
-        received="'gpu'",
     ),
     MalformedSpec(
         name="an objective that needs a target accuracy",
         replaced={"step_ms": "time_to_accuracy_s: minimize"},
         key="search.objectives.time_to_accuracy_s",
         expected="settings.target_accuracy as well",
-        received="nothing",
     ),
     MalformedSpec(
         name="no objective for a sampler that learns",
         replaced={"objectives": "objectives: {}", "val_accuracy": "", "step_ms": ""},
         key="search.objectives",
         expected="at least one objective",
-        received="nothing",
-        hint="random, grid, qmc",
     ),
 ]
 
@@ -345,8 +277,6 @@ MALFORMED_LISTS = [
         line="sampler",
         key="search.sampler",
         expected="list, or no sampler",
-        received="'grid'",
-        hint="remove the sampler",
     ),
     MalformedSpec(
         name="a list of configs with a space",
@@ -355,8 +285,6 @@ MALFORMED_LISTS = [
         line="space",
         key="search.space",
         expected="no space",
-        received="{epochs}",
-        hint="settings",
     ),
     MalformedSpec(
         name="the sampler list with a number of configs",
@@ -370,8 +298,6 @@ MALFORMED_LISTS = [
         line="configs",
         key="search.configs",
         expected="a list of configs",
-        received="3",
-        hint="- {units: 64}",
     ),
     MalformedSpec(
         name="an empty list of configs",
@@ -384,7 +310,6 @@ MALFORMED_LISTS = [
         },
         key="search.configs",
         expected="at least one config",
-        received="[]",
     ),
     MalformedSpec(
         name="configs without dashes",
@@ -397,7 +322,6 @@ MALFORMED_LISTS = [
         line="configs",
         key="search.configs",
         expected="a whole number, auto, or a list",
-        received="{units, layers}",
         hint="a dash before",
     ),
     MalformedSpec(
@@ -406,7 +330,6 @@ MALFORMED_LISTS = [
         replaced={"- {units: 16, layers: 2": "- units"},
         key="search.configs[1]",
         expected="a mapping",
-        received="'units'",
     ),
     MalformedSpec(
         name="a config that lacks a parameter",
@@ -414,8 +337,6 @@ MALFORMED_LISTS = [
         replaced={"- {units: 16, layers: 2": "- {units: 16, layers: 2}"},
         key="search.configs[1]",
         expected="the parameters of search.configs[0] (units, layers, use_bias)",
-        received="no use_bias",
-        hint="every parameter",
     ),
     MalformedSpec(
         name="a config with a misspelt parameter",
@@ -423,16 +344,7 @@ MALFORMED_LISTS = [
         replaced={"- {units: 8, layers: 2": "- {units: 8, layer: 2, use_bias: true}"},
         key="search.configs[2].layer",
         expected="the parameters of search.configs[0]",
-        received="'layer'",
         hint="'layers'",
-    ),
-    MalformedSpec(
-        name="a config again in another order",
-        text=LISTED_CONFIGS,
-        replaced={"- {units: 8, layers: 2": "- {use_bias: true, layers: 1, units: 8}"},
-        key="search.configs[2]",
-        expected="each config once",
-        received="search.configs[0] again",
     ),
     MalformedSpec(
         name="a config again with another kind of number",
@@ -445,7 +357,6 @@ MALFORMED_LISTS = [
         line="- {dropout: 0.0}",
         key="search.configs[1]",
         expected="each config once",
-        received="search.configs[0] again",
     ),
     MalformedSpec(
         name="a parameter of a config that is a fixed setting",
@@ -453,7 +364,6 @@ MALFORMED_LISTS = [
         replaced={"dataset": "units: 8"},
         key="settings.units",
         expected="a fixed setting or a searched parameter",
-        received="search.configs[0].units",
     ),
     MalformedSpec(
         name="a whole number as text in a config",
@@ -462,7 +372,6 @@ MALFORMED_LISTS = [
         line="layers",
         key="search.configs[1].layers",
         expected="a whole number",
-        received="'2'",
         hint="write 2",
     ),
     MalformedSpec(
@@ -478,15 +387,6 @@ MALFORMED_LISTS = [
         key="search.configs[1]",
         expected="fit together",
         received="has a fixed activation",
-    ),
-    MalformedSpec(
-        name="settings that fit no config",
-        text=LISTED_CONFIGS,
-        replaced={"dataset": "data_path: x.npz"},
-        line="settings",
-        key="settings",
-        expected="fit together",
-        received="data_path is read for dataset mnist",
     ),
 ]
 
