@@ -286,7 +286,6 @@ FEWEST_BLOCKS = 6
 Share: TypeAlias = Annotated[float, pydantic.Field(gt=0, lt=1)]
 Percent: TypeAlias = Annotated[float, pydantic.Field(ge=0, le=100)]
 Words: TypeAlias = Mapping[str, Mapping[str, Any]]
-Hints: TypeAlias = Mapping[object, str]
 Blocks: TypeAlias = Annotated[int, pydantic.Field(ge=FEWEST_BLOCKS)]
 
 
@@ -294,8 +293,6 @@ class WordedSection(fields.Strict):
     """A section for which one of some `words` may stand."""
 
     words: ClassVar[Words]
-    hints: ClassVar[Hints] = {}
-    """Hints for other words, and for numbers (by the type `int`)."""
 
     @classmethod
     def short_form(cls) -> fields.Json:
@@ -309,11 +306,8 @@ class WordedSection(fields.Strict):
             return data
         if isinstance(data, str) and data in cls.words:
             return cls.words[data]
-        key = data if isinstance(data, str) else type(data)
-        hint = cls.hints.get(key) or nearest(data, cls.words)
-        raise fields.refusal(
-            f"{' or '.join(cls.words)}, or a mapping", shown_value(data), hint=hint
-        )
+        expected = f"{' or '.join(cls.words)}, or a mapping"
+        raise fields.refusal(expected, shown_value(data), hint=nearest(data, cls.words))
 
 
 class MeasureSpec(WordedSection):
@@ -385,9 +379,6 @@ class DisturbedSpec(WordedSection):
     """The `disturbed` section: the limits beyond which a trial is marked as disturbed."""
 
     words: ClassVar[Words] = {"mark": {}}
-    hints: ClassVar[Hints] = {
-        "rerun": "no round is run again; search.configs: auto adds configs until enough are quiet"
-    }
 
     others_cpu_pct: Percent = pydantic.Field(
         _DISTURBED.others_cpu_pct,

@@ -216,13 +216,6 @@ WRONG_OVERRIDES = [
         expected="at least 6 configs",
     ),
     WrongOverride(
-        name="a rerun in place of automatic configs",
-        override="disturbed=rerun",
-        key="disturbed",
-        expected="mark, or a mapping",
-        hint="configs: auto",
-    ),
-    WrongOverride(
         name="a misspelt margin",
         override="margins={sped: 0.1}",
         key="margins.sped",
