@@ -1,6 +1,5 @@
 """The JSON Schema of a spec. `example_specs.read_spec` checks that it accepts good specs."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +7,8 @@ import pytest
 import yaml
 
 from orchestrator.spec import json_schema, yaml_locations
+from orchestrator.spec.errors import Path as KeyPath
+from orchestrator.spec.errors import key_text
 from orchestrator.spec.reading import MODELS
 from orchestrator.spec.sections import AutoConfigs, DisturbedSpec, MeasureSpec
 from tests.documents import ROOT, blocks
@@ -45,18 +46,18 @@ KINDS = [("search", key) for key in ("sampler", "pruner", "configs")] + [("searc
 """Sections that are of one of several kinds."""
 
 
-def is_written(path: Sequence[str], part: Any) -> bool:
+def is_written(path: KeyPath, part: Any) -> bool:
     """Return whether a part of a spec has this key; `*` is any name or index."""
     if not path:
         return True
-    first, *rest = path
+    first, rest = path[0], path[1:]
     if first == "*":
         inner = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
         return any(is_written(rest, value) for value in inner)
     return isinstance(part, dict) and first in part and is_written(rest, part[first])
 
 
-def keys_of_specs() -> list[tuple[str, ...]]:
+def keys_of_specs() -> list[KeyPath]:
     return [
         (*(path[:-1] if path[:-1] in KINDS else path), field.alias or name)
         for path, model in MODELS.items()
@@ -66,7 +67,7 @@ def keys_of_specs() -> list[tuple[str, ...]]:
 
 def test_every_key_has_an_example_that_somebody_would_copy() -> None:
     unwritten = [
-        ".".join(key)
+        key_text(key)
         for key in keys_of_specs()
         if not any(is_written(key, example) for example in EXAMPLES)
     ]
