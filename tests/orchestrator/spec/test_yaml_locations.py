@@ -103,6 +103,13 @@ class WrongLine(NamedTuple):
 
 WRONG_LINES = [
     WrongLine(
+        name="a key twice",
+        line="seed: 1\nseed: 2",
+        key="seed",
+        expected="each key once",
+        received="'seed' (text) again (first on line 23)",
+    ),
+    WrongLine(
         name="a number as a key",
         line="7: 1",
         key="7",
