@@ -68,7 +68,7 @@ gallery: $(VENV)/.backends ## run the sweeps of docs/gallery on an idle machine 
 	$(GALLERY) run sweeps/quickstart.yaml --yes
 	$(GALLERY) run sweeps/gru_or_lstm.yaml --yes
 	$(GALLERY) run sweeps/cpu_backends.yaml --yes --set settings.samples=1280 --set settings.sequence_length=32
-	$(GALLERY) run sweeps/timing.yaml --yes --set blocks.interval=0.1
+	$(GALLERY) run sweeps/timing.yaml --yes --set search.configs.interval=0.1
 	@$(MAKE) gallery-pages
 
 gallery-pages: # of the sweeps that were run before

@@ -39,7 +39,7 @@ of them failed.
 
 @command(
     examples=[
-        "rnnsweep bench tensorflow/portable torch/fused --workload char_rnn --set units=128",
+        "rnnsweep bench tensorflow/portable torch/fused --set settings.units=128",
         "rnnsweep bench tensorflow/portable torch/fused --model mine:build --data mine:load",
     ],
     notes=_NOTES,
@@ -59,7 +59,9 @@ of them failed.
     metavar="MODULE:LOAD",
     help="The function that loads the data of your model; without it they are random.",
 )
-@options.set_option("Use this setting of the workload, such as units=128; may be repeated.")
+@options.set_option(
+    "Use this setting of the workload, such as settings.units=128; may be repeated."
+)
 @click.option("--hardware", "device", default="cpu", show_default=True, help="cpu, gpu or a GPU.")
 @click.option(
     "--of",

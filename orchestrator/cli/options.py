@@ -189,7 +189,7 @@ _START_OPTIONS: Sequence[Callable[[Callable[..., int]], Callable[..., int]]] = (
     click.option(
         "--accept-provisional",
         is_flag=True,
-        help="With blocks: auto, count speed-ups that were measured on a busy machine.",
+        help="With search.configs: auto, count speed-ups that were measured on a busy machine.",
     ),
     click.option("-q", "--quiet", is_flag=True, help="Print only the report, warnings and errors."),
     click.option("-y", "--yes", is_flag=True, help="Start a large sweep without confirmation."),

@@ -129,7 +129,7 @@ def _plan_text(spec: SweepSpec, work: RemainingWork) -> str:
 def _lines_here(left: TimeLeft, *, at_most: bool) -> Iterator[str]:
     """Yield how much is done, and how long the rest may take on the present nodes.
 
-    With `at_most` a sweep may end with fewer trials (`blocks: auto`, or a pruner).
+    With `at_most` a sweep may end with fewer trials (`configs: auto`, or a pruner).
     """
     if not left.remaining:
         trials = counted(left.done, "trial")

@@ -38,7 +38,7 @@ _MOST_FILES = 4
 """The most names of other files that a hint lists where a file is missing."""
 
 ShortForms: TypeAlias = Mapping[str, Mapping[str, Any]]
-"""Short forms: for each key the words that may replace its mapping, and their meanings."""
+"""Short forms: for each dotted key the words for its mapping, and their meanings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,8 +191,9 @@ def _set(
     for depth, part in enumerate(path[:-1], start=1):
         reader.places.setdefault(path[:depth], place)
         child = parent.setdefault(part, {})
-        if depth == 1 and isinstance(child, str) and child in short_forms.get(part, {}):
-            child = parent[part] = dict(short_forms[part][child])
+        words = short_forms.get(".".join(path[:depth]), {})
+        if isinstance(child, str) and child in words:
+            child = parent[part] = dict(words[child])
         if not isinstance(child, dict):
             expected = f"a mapping at {key_text(path[:depth])} to set {path[depth]!r} in"
             whole = key_text(path[:depth])

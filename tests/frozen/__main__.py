@@ -39,10 +39,13 @@ SPECS: Mapping[str, Mapping[str, Any]] = {
     "timed": {
         "workload": "slicing:steady",
         "settings": {"step_s": 0.002, "slower": {"python/b": 1.5}},
-        "search": {"sampler": "random", "space": {"units": {"low": 4, "high": 64}}},
+        "search": {
+            "sampler": "random",
+            "configs": {"interval": 0.5, "at_most": 8},
+            "space": {"units": {"low": 4, "high": 64}},
+        },
         "arms": {"implementations": ["python/a", "python/b"], "hardware": ["cpu"]},
         "measure": "timing",
-        "blocks": {"interval": 0.5, "at_most": 8},
     },
     "failing": {
         "workload": "failing_workload:train",

@@ -101,7 +101,7 @@ def sweep_of(
     """Return the record of a sweep; `searched` are names of params that the trials do not show."""
     shared = in_order(repriced(trials, manifest.criteria.prices), manifest.arms)
     blocks = max([manifest.blocks, *(trial.block + 1 for trial in shared)])
-    # With `blocks: auto` the number of blocks was not known when the sweep was opened.
+    # With `search.configs: auto` the number of blocks was not known when the sweep was opened.
     planned = blocks if manifest.criteria.auto_blocks else manifest.blocks
     left_blocks = frozenset((*manifest.skipped_blocks, *range(planned, blocks)))
     planned_blocks = frozenset(range(blocks)) - left_blocks

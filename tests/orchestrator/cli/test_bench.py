@@ -26,7 +26,7 @@ from workloads.protocol import SliceDone
 
 ARMS = ("none/base", "none/slow")
 SLICING = "tests.workloads.examples.slicing"
-DRAWN = ("--set", "spread=0.02", "--set", "slower={none/slow: 1.5}")
+DRAWN = ("--set", "settings.spread=0.02", "--set", "settings.slower={none/slow: 1.5}")
 
 
 def bench(
@@ -80,7 +80,9 @@ def test_rounds_give_a_verdict_that_can_be_exported(
 
 
 def test_an_arm_that_fails_is_named_and_the_others_are_timed(run: Run) -> None:
-    code, _, exported = bench(run, "--rounds", "1", "--set", "of=none/slow", function="raises")
+    code, _, exported = bench(
+        run, "--rounds", "1", "--set", "settings.of=none/slow", function="raises"
+    )
     base, slow = exported["arms"]
     assert code == 1
     (failed,) = exported["left_out"]

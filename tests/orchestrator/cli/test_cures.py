@@ -38,7 +38,7 @@ SEARCHES: dict[str, dict[str, Any]] = {
     "choices": {"sampler": "random", "configs": 4, "space": {"units": [*range(8, 16)]}},
     "grid": {"sampler": "grid", "configs": None, "space": {"layers": [1, 2], "units": [8, 16]}},
     "list": {"sampler": None, "space": None, "configs": [{"units": n} for n in (8, 12, 16, 20)]},
-    "auto": {"sampler": "random", "configs": None, "space": _SPACE, "blocks": {"interval": 0.05}},
+    "auto": {"sampler": "random", "configs": {"interval": 0.05}, "space": _SPACE},
 }
 STARTS = {
     "run": StartCommand(("rnnsweep", "run", "mine.yaml"), ("seed=1", "repeats=1")),

@@ -71,7 +71,6 @@ NO_BACKEND = re.compile(
     r"(tensorflow|jax|torch)/(auto|portable|cudnn|fused)"  # an example of an implementation
     r'|torch\.nn\.Module|written_in="torch"'  # modules
     r"|backend = 'tensorflow'"  # an example of a query
-    r'|Extra\("gp", "torch"\)'  # a package that one of Optuna's samplers is written in
     r"|tensorflow/tensorflow(#|/issues/)60192"  # a defect of a library, as its project numbers it
     r"|googleapis\.com/tensorflow/"  # where Keras' data sets are
 )
