@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.cli.local import describe_sweeps
+from orchestrator.cli.local import describe_sweep
 from orchestrator.core.stopping import StopDecision, StoppingRule
 from orchestrator.core.trial import FinishedTrial
 from orchestrator.planning.plan import Plan
@@ -73,7 +73,7 @@ def test_a_sweep_ends_by_a_rule_from_elsewhere_killed_or_not(
     assert len(state.finished) == 6, "the sixth trial reaches 55 J, and ends the third block"
     decision = StopDecision("60 J are used", 60.0, 3, "energy")
     assert state.stop_decision == decision
-    assert "enough after 3 blocks: 60 J are used" in describe_sweeps(tmp_path, "mine")
+    assert "enough after 3 blocks: 60 J are used" in describe_sweep(tmp_path, "mine")
     work = second.work()
     assert (work.missing, work.stop_decision, work.plan.ending) == (0, decision, "decided")
 
