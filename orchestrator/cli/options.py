@@ -6,6 +6,7 @@ import functools
 import json
 import re
 import sys
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -48,8 +49,11 @@ def find_spec_and_code(
 spec_argument = click.argument("spec", type=FILE, callback=find_spec_and_code)
 """The path of a spec, next to which the code of its workload may be, or a shipped sweep's name."""
 
+_NAMES = textwrap.fill(", ".join(shipped_sweeps()), 76, break_on_hyphens=False)
 SPEC_NOTES = f"""
-SPEC is a file, or the name of a sweep that comes with rnnsweep: {", ".join(shipped_sweeps())}.
+\b
+SPEC is a file, or the name of a sweep that comes with rnnsweep:
+{textwrap.indent(_NAMES, "  ")}
 """
 """The end of the help of a command that takes a spec."""
 
