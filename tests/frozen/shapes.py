@@ -5,12 +5,13 @@ import typing
 from collections.abc import Iterator
 from typing import Any
 
+from orchestrator.report.export import EXPORT
+
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.formats import Format
 from orchestrator.core.trial import FinishedTrial, digest
 from orchestrator.hardware.files import HARDWARE
 from orchestrator.hardware.profile import Node
-from orchestrator.report.export import EXPORT
 from orchestrator.report.formats.json_format import REPORT, TRIAL_ENTRY
 from orchestrator.storage import journal
 from orchestrator.storage.tracking import records, trial_table
