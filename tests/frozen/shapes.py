@@ -5,8 +5,6 @@ import typing
 from collections.abc import Iterator
 from typing import Any
 
-from orchestrator.report.export import EXPORT
-
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.formats import Format
 from orchestrator.core.trial import FinishedTrial, digest
@@ -24,7 +22,6 @@ _KINDS: dict[str, tuple[Format, tuple[Any, ...]]] = {
     "table": (trial_table.TABLE, ()),
     "report": (REPORT, (ReportSummary,)),
     "hardware": (HARDWARE, (Node,)),
-    "export": (EXPORT, ()),
 }
 
 
