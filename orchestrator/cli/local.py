@@ -16,7 +16,7 @@ from orchestrator.core.text import duration
 from orchestrator.core.trial import FinishedTrial, count_expected
 from orchestrator.storage import journal
 from orchestrator.storage.heartbeat import read_heartbeat
-from orchestrator.storage.home import HomeUnusable, SweepFolder
+from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import JournalState, read, read_running
 from orchestrator.storage.lock import holder
 from orchestrator.storage.tracking.trackers import is_missing, without_passwords
@@ -104,8 +104,6 @@ def _skipped(name: str) -> Iterator[None]:
 
 
 def _folders(home: Path) -> list[SweepFolder]:
-    if home.exists() and not home.is_dir():
-        raise HomeUnusable(home, "not a directory")
     folder = home / "sweeps"
     entries = folder.iterdir() if folder.is_dir() else ()
     return [

@@ -99,7 +99,6 @@ VALUES = HostileWords(
         "query quickstart --also",
         "query quickstart --format",
         "report quickstart --section",
-        "report quickstart --generation",
         "best quickstart --min",
         "best quickstart --metric",
         "predict quickstart --set",
@@ -108,8 +107,6 @@ VALUES = HostileWords(
         "ui --host",
         "doctor --for",
         "bench",
-        "workloads",
-        "workloads image_rows --set",
         "parity --save weights --set",
         "submit mine.yaml --home",
         "hardware --format",
@@ -199,7 +196,7 @@ READERS = [
     "report",
     "report quickstart --format json",
     "query quickstart",
-    "list",
+    "status",
     "best quickstart",
 ]
 """Commands that read a store."""
