@@ -133,17 +133,18 @@ def read_spec_text(path: pathlib.Path, kind: str, names: Iterable[str] = ()) -> 
 def _files_meant(missing: pathlib.Path, names: Iterable[str]) -> str:
     """Return a hint with what may be meant: YAML files next to a missing one or in `sweeps/`.
 
-    `names` may be meant as well. If nothing is like the missing one, the hint lists the nearest
-    few; it is empty if there is nothing to list.
+    One of `names` may be meant as well. If nothing is like the missing one, the hint lists the
+    nearest few files, or names where there are no files.
     """
     files: dict[str, list[pathlib.Path]] = {}
     for folder in (missing.parent, missing.parent / "sweeps"):
         for file in sorted(folder.glob("*.y*ml")):
             files.setdefault(file.stem, []).append(file)
-    for name in names:
-        files.setdefault(name, []).append(pathlib.Path(name))
-    if near := difflib.get_close_matches(missing.stem, files, n=1):
-        return f"did you mean {' or '.join(map(str, files[near[0]]))}?"
+    named = {name: [pathlib.Path(name)] for name in names}
+    all_meant = {stem: [*files.get(stem, ()), *named.get(stem, ())] for stem in (*files, *named)}
+    if near := difflib.get_close_matches(missing.stem, all_meant, n=1):
+        return f"did you mean {' or '.join(map(str, all_meant[near[0]]))}?"
+    files = files or named
     nearest = difflib.get_close_matches(missing.stem, files, n=_MOST_FILES, cutoff=0.0)
     shown = [str(file) for stem in nearest for file in files[stem]]
     more = ", …" if len(files) > len(nearest) else ""
