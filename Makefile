@@ -30,8 +30,8 @@ CHROMIUM := chromium --headless --no-sandbox --hide-scrollbars --window-size=144
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
 
-demo: $(VENV)/.run ## install into .venv, run sweeps/quickstart.yaml, print its report
-	$(BIN)/rnnsweep demo
+demo: $(VENV)/.run ## install into .venv, run the sweep quickstart, print its report
+	$(BIN)/rnnsweep run quickstart
 
 test: $(VENV)/.dev ## install the test tools; check formatting, lint, types and imports; run the tests (10 minutes)
 	@$(MAKE) --jobs 2 lint test-quick

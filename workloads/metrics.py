@@ -5,7 +5,7 @@ telemetry, or, for a metric that follows from others, in `orchestrator.analysis.
 What reads the registry:
 
 - the objectives and published metrics that a spec may name, and their descriptions in its schema;
-- the metrics of the built-in workloads, which `rnnsweep workloads` lists;
+- the metrics of the built-in workloads, which `docs/workloads.md` lists;
 - the metrics that a pruned trial keeps, and the metrics of a trial that is timed in slices;
 - the columns that a query may name although no trial has them;
 - the tables, rankings and trade-offs of the report;

@@ -35,9 +35,11 @@ PLAN = Format("a plan", 5, id="rnnsweep-plan")
 
 
 @command(
-    examples=["rnnsweep plan quickstart.yaml --set search.configs=12"],
-    notes="A spec that `rnnsweep run` would refuse is refused with the same message. It "
-    "writes nothing, and does not look whether it could.",
+    examples=["rnnsweep plan quickstart", "rnnsweep plan mine.yaml --set search.configs=12"],
+    notes=f"""
+A spec that `rnnsweep run` would refuse is refused with the same message. It writes nothing, and
+does not look whether it could.
+{options.SPEC_NOTES}""",
 )
 @options.spec_argument
 @options.spec_set_option

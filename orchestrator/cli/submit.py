@@ -41,7 +41,10 @@ the head. The exit code is the sweep's exit code.
 """
 
 
-@command(examples=["rnnsweep submit quickstart.yaml --address http://HEAD:8265"], notes=_NOTES)
+@command(
+    examples=["rnnsweep submit quickstart --address http://HEAD:8265"],
+    notes=_NOTES + options.SPEC_NOTES,
+)
 @options.start_options
 @options.dashboard_option(required=True)
 @click.option(

@@ -12,7 +12,6 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -102,7 +101,6 @@ class Bench:
     A round has one trial of each arm, in the order of the plan. The last one may be under way.
     """
 
-    data: Mapping[str, Any]
     spec: SweepSpec
     plan: Plan
     rounds: list[Sequence[TrialRun]] = field(default_factory=list)
@@ -254,12 +252,7 @@ def make_bench(
         raise Refusal(
             f"--hardware: expected one of {'; '.join(sorted(classes))}; received {device}"
         )
-    return Bench(data, spec, plan)
-
-
-def as_spec(bench: Bench) -> str:
-    """Return a spec file that compares the same arms at sizes that are still to be chosen."""
-    return yaml.safe_dump(dict(bench.data), sort_keys=False)
+    return Bench(spec, plan)
 
 
 def as_document(summary: ReportSummary) -> Document:

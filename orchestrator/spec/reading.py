@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from orchestrator.core.shipped_sweeps import shipped_sweeps
 from orchestrator.sampling import UserClassError
 from orchestrator.spec import checks, chosen_kinds, sections, yaml_locations
 from orchestrator.spec.errors import Path, ProblemAtPath, SpecError, from_pydantic, shown_value
@@ -49,7 +50,7 @@ def load_spec(
     `overrides` (`dotted.key=YAML`) are set over the values of the file and checked with them. With
     `import_classes`, a sampler and a pruner of the user's are imported and made, too.
     """
-    text = yaml_locations.read_spec_text(path, "a spec file")
+    text = yaml_locations.read_spec_text(path, "a spec file", shipped_sweeps())
     return parse_spec(
         text,
         source=str(path),
@@ -99,7 +100,7 @@ def refuse_file(
     path: pathlib.Path, overrides: Sequence[str], findings: Sequence[ProblemAtPath]
 ) -> SpecError:
     """Return the error with problems of a spec file, and their places in it."""
-    text = yaml_locations.read_spec_text(path, "a spec file")
+    text = yaml_locations.read_spec_text(path, "a spec file", shipped_sweeps())
     document = yaml_locations.parse_yaml(
         text, source=str(path), overrides=overrides, short_forms=sections.SHORT_FORMS
     )

@@ -79,8 +79,8 @@ class SweepSpec(Strict):
     workload: WorkloadName | None = Field(
         None,
         description=(
-            "Instead of model: a built-in workload (rnnsweep workloads lists them), or a function"
-            " of your own: package.module:function."
+            "Instead of model: a built-in workload, or a function of your own:"
+            " package.module:function."
         ),
         validate_default=True,
     )

@@ -136,10 +136,7 @@ def _metrics(
         for name in row.metrics:
             if name not in valid:
                 path = ("published", index, "metrics", name)
-                hint = (
-                    nearest(name, valid)
-                    or "rnnsweep workloads --full lists them; put others in a note"
-                )
+                hint = nearest(name, valid) or "docs/mlflow.md lists them; put others in a note"
                 yield ProblemAtPath(path, "a metric of ours, in our unit", repr(name), hint)
 
 

@@ -99,7 +99,6 @@ def main() -> None:
         for sweep in SWEEPS:
             rnnsweep("report", sweep, "-o", kept / f"report-{sweep.replace('#', '-')}.json")
         rnnsweep("query", "trained", "-o", kept / "query.json")
-        rnnsweep("export", "trained", kept / "export")
         (kept / "hardware.json").write_bytes(rnnsweep("hardware", "--format", "json"))
         shutil.copytree(folder, folder / "home" / "specs", ignore=_ignore_all_but_specs)
         writer = this_rnnsweep()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.cli.local import describe_sweeps
+from orchestrator.cli.local import describe_sweep
 from orchestrator.core.arms import Arm, RequestedArm
 from orchestrator.core.stopping import StopDecision
 from orchestrator.core.trial import Block, FailureRecord, FinishedTrial, Outcome, make_trial
@@ -74,7 +74,7 @@ def test_a_decision_that_was_not_written_is_made_again_by_the_next_start(tmp_pat
     assert (work.plan.blocks, work.missing) == (begun, 3 * begun - len(state.finished))
     for record in added:
         second.journal.append(record)
-    text = describe_sweeps(tmp_path, "sweep")
+    text = describe_sweep(tmp_path, "sweep")
     assert f"of {3 * begun} trials ended" in text
     assert f"enough after {decision.blocks} blocks: every speed-up is known" in text
 
@@ -97,8 +97,8 @@ def test_a_stopped_arm_leaves_nothing_to_run_until_it_is_retried(tmp_path: Path)
         sample.session.finish(assignment, BROKEN if is_broken else build_outcome_of(assignment))
     (stopped,) = sample.view.arm_stopped.call_args_list
     assert ["val_accuracy" in text for text in sample.warnings] == [True], "no other arm is read"
-    assert str(stopped.args[0]) in describe_sweeps(tmp_path, "mine")
-    assert stopped.args[1] in describe_sweeps(tmp_path, "mine")
+    assert str(stopped.args[0]) in describe_sweep(tmp_path, "mine")
+    assert stopped.args[1] in describe_sweep(tmp_path, "mine")
     assert (len(sample.state().finished), sample.lines("session_started")[0]["failures"]) == (7, 2)
     for overrides, retry_failed, missing in (
         ([], False, 0),
@@ -131,7 +131,7 @@ def test_failures_are_not_in_a_row_because_what_was_between_is_timed_again(tmp_p
             )
             sample.session.finish(assignment, *outcomes)
         assert not sample.view.arm_stopped.called
-        assert "is stopped" not in describe_sweeps(tmp_path, "mine")
+        assert "is stopped" not in describe_sweep(tmp_path, "mine")
         sample = sample.killed(build_spec_text(THREE, **changes))
 
 

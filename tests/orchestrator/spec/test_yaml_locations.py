@@ -196,7 +196,7 @@ def test_what_is_no_file_of_text_is_reported(tmp_path: pathlib.Path) -> None:
     assert load_spec(path).name == "quick", "a byte order mark and Windows lines are fine"
     missing = refused_file(tmp_path / "quikstart.yaml")
     assert (missing.place, missing.received) == (str(tmp_path / "quikstart.yaml"), "no such file")
-    assert missing.hint == f"did you mean {path}?"
+    assert missing.hint == f"did you mean {path} or quickstart?", "a file, or a shipped sweep"
     assert refused_file(tmp_path).received == "is a directory"
     assert refused_file(path / "b.yaml").received == "not a directory"
     assert "null byte" in refused_file(pathlib.Path("a\0b.yaml")).received
@@ -210,7 +210,7 @@ def test_what_is_no_file_of_text_is_reported(tmp_path: pathlib.Path) -> None:
 
 def test_the_nearest_files_are_named_where_a_spec_is_missing(tmp_path: pathlib.Path) -> None:
     missing = tmp_path / "abc.yaml"
-    assert refused_file(missing).hint == ""
+    assert refused_file(missing).hint.startswith("there are "), "shipped sweeps"
     examples = tmp_path / "sweeps"
     examples.mkdir()
     for name in ("cluster", "timing", "xyz1", "xyz2"):

@@ -8,13 +8,11 @@ from typing import Any
 from orchestrator.cluster.connection import this_machine
 from orchestrator.diagnostics import doctor
 from orchestrator.diagnostics.peaks import versions
-from orchestrator.diagnostics.workload_catalogue import Catalogue, catalogue_json
 from orchestrator.hardware import HardwareClass, classify
 from orchestrator.hardware.probing import probe
 from orchestrator.planning.plan import make_plan
 from orchestrator.spec import SweepSpec, json_schema
 from workloads.backends.registry import backends, parse_known_implementation, unusable_backends
-from workloads.registry import BUILT_IN
 
 SPEC: dict[str, Any] = {
     "name": "foreign",
@@ -37,7 +35,6 @@ def known() -> dict[str, object]:
         "unusable": [skipped.name for skipped in unusable_backends()],
         "parsed": str(parse_known_implementation("mirror/portable+polished")),
         "schema": json_schema.spec_schema_text(),
-        "catalogue": catalogue_json(Catalogue(classes, BUILT_IN[:1])),
         "arms": [arm.implementation for arm in plan.arms],
         "impossible": {
             impossible.arm.implementation: impossible.reason for impossible in plan.impossible
