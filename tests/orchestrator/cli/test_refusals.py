@@ -74,7 +74,6 @@ from tests.orchestrator.storage.tracking.recording import writer
         ("ui --host ''", "such as 127.0.0.1, received an empty one"),
         ("init mine.yaml/new", "mine.yaml/new: expected a place that can be used"),
         ("doctor --for wrong.yaml", "wrong.yaml:8: search.space.units.low"),
-        ("hardware --fresh", "--fresh: expected together with --measure"),
         ("workloads --set cell=gru", "--set: expected a workload before it"),
         ("workloads image_row", "did you mean 'image_rows'?"),
         ("workloads own.module:run", "Expected a built-in one"),
