@@ -20,7 +20,6 @@ def key(arm: Arm) -> str:
     ("usage", "text"),
     [
         (Usage(), ""),
-        (Usage(cpus=8, threads=1), " [8 CPUs, 1 thread]"),
         (Usage(settings={"epochs": 1, "share": 0.5}), " [epochs 1, share 0.5]"),
         (Usage(cpus=8, settings={"epochs": 1}, measure="timing"), " [8 CPUs, timing, epochs 1]"),
     ],
@@ -85,12 +84,6 @@ def test_an_arm_is_the_same_in_another_wording_and_when_read_back_from_json() ->
     ("usage", "cpu", "gpu"),
     [
         pytest.param(Usage(), "AMD, EPYC (2 CPUs)", "H200 (AMD, EPYC, 2 CPUs)", id="all of it"),
-        pytest.param(
-            Usage(measure="timing"),
-            "AMD, EPYC (2 CPUs), timed in slices",
-            "H200 (AMD, EPYC, 2 CPUs), timed in slices",
-            id="in slices",
-        ),
         pytest.param(
             Usage(threads=1, measure="timing"),
             "AMD, EPYC (2 CPUs) [1 thread, timing]",

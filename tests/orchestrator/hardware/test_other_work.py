@@ -66,7 +66,6 @@ def test_processes_of_others_count_and_those_that_this_one_has_started_do_not(
         (["/usr/bin/python3", "-X", "dev", "-m", "pytest", "tests"], "python3 pytest"),
         (["/usr/bin/python3", "-u", "/home/anna/train.py", "--epochs=3"], "python3 train.py"),
         (["/usr/bin/python3", "-c", "import this"], "python3"),
-        (["/usr/bin/python3"], "python3"),
     ],
 )
 def test_an_interpreter_is_named_with_what_it_runs(command: list[str], name: str) -> None:
@@ -79,7 +78,6 @@ def test_an_interpreter_is_named_with_what_it_runs(command: list[str], name: str
     ("seen", "named"),
     [
         ({"a": QUIET}, None),
-        ({}, None),
         ({"a": work(74.0, cc1plus=48.0)}, ["74 %", "cc1plus 48 %"]),
         ({"a": work(20.0), "b": QUIET, "c": work(60.0, clang=55.0)}, ["on c ", "60 %", "on a "]),
         ({name: work(50.0) for name in "abcde"}, ["on a ", "on b ", "on c ", "2 other nodes"]),

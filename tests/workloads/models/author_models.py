@@ -69,14 +69,6 @@ def both_directions() -> Author:
 
 
 @author
-def simple() -> Author:
-    model = keras.Sequential(
-        [keras.Input((7, 3)), layers.SimpleRNN(5, return_sequences=True), layers.SimpleRNN(4)]
-    )
-    return model, draw(4, 7, 3)
-
-
-@author
 def sequence_to_sequence() -> Author:
     """An encoder whose last states start the decoder, with two inputs."""
     source, target = keras.Input((6, 3), name="source"), keras.Input((5, 2), name="target")
@@ -111,14 +103,6 @@ def shared_layer() -> Author:
     first, second = keras.Input((6, 3), name="first"), keras.Input((5, 3), name="second")
     model = keras.Model({"first": first, "second": second}, [shared(first), shared(second)])
     return model, {"first": draw(4, 6, 3), "second": draw(4, 5, 3)}
-
-
-@author
-def two_outputs() -> Author:
-    inputs = keras.Input((6, 3))
-    steps = layers.LSTM(4, return_sequences=True)(inputs)
-    model = keras.Model(inputs, {"steps": layers.Dense(2)(steps), "last": layers.LSTM(4)(steps)})
-    return model, draw(4, 6, 3)
 
 
 class Scaling(layers.Layer):

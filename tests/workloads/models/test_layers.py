@@ -101,20 +101,12 @@ CUDNN_CALLS = [
     CudnnCall(
         name="LSTM in both directions", option="", dtype="float32", cell="lstm", bidirectional=True
     ),
-    CudnnCall(name="GRU", option="", dtype="float32", cell="gru", bidirectional=False),
     CudnnCall(
         name="simple RNN in bfloat16 in both directions",
         option="+bf16",
         dtype="bfloat16",
         cell="rnn_tanh",
         bidirectional=True,
-    ),
-    CudnnCall(
-        name="simple RNN in float16",
-        option="+fp16",
-        dtype="float16",
-        cell="rnn_relu",
-        bidirectional=False,
     ),
 ]
 

@@ -27,12 +27,10 @@ FUSED = [
     Case("question_1", stacks=1),
     Case("dropout_between", stacks=1),
     Case("both_directions", stacks=2),  # of 5 and of 4 units
-    Case("simple", stacks=2),
     Case("sequence_to_sequence", stacks=2),
     Case("masked", stacks=1),
     Case("nested", stacks=1),
     Case("shared_layer", stacks=1),
-    Case("two_outputs", stacks=2),
     Case("own_layer", stacks=1),
     Case("some_kept", 1, {"dropped": "dropout on its inputs", "over_a_cell": "over LSTMCell"}),
 ]
@@ -75,7 +73,6 @@ def test_portable_layers_compute_what_their_author_wrote(
     ("model", "implementation", "reason"),
     [
         ("subclassed", "portable", "Subclassed is a class of its own"),
-        ("subclassed", "fused", "Subclassed is a class of its own"),
         ("without_recurrence", "fused", "no recurrent layer"),
     ],
 )
