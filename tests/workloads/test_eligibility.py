@@ -130,17 +130,6 @@ ON_A_GPU = [
         reason="no mask if it is stateful",
     ),
 ]
-REASONS_AGAINST_CUDNN_AND_FUSED: list[tuple[dict[str, Any], str]] = [
-    ({"activation": "relu"}, "only the activation tanh, not relu"),
-    ({"recurrent_activation": "linear"}, "recurrent activation sigmoid, not linear"),
-    ({"recurrent_dropout": 0.5}, "no recurrent dropout (recurrent_dropout is 0.5)"),
-    ({"use_bias": False}, "(use_bias is false)"),
-]
-ON_A_GPU += [
-    OnGpu(f"torch/{kernel}", traits, reason=reason)
-    for kernel in ("cudnn", "fused")
-    for traits, reason in REASONS_AGAINST_CUDNN_AND_FUSED
-]
 
 
 @pytest.mark.parametrize("case", ON_A_GPU, ids=str)
@@ -167,36 +156,6 @@ def test_implementations_that_need_a_gpu(implementation: str, reason: str) -> No
     parsed = parse_implementation(implementation)
     assert reason in (reason_against(parsed, device="cpu") or "")
     assert reason_against(parsed, device="gpu") is None
-
-
-class CellOrMask(NamedTuple):
-    """Traits of layers, a kernel, and the backends whose kernel can do them."""
-
-    traits: dict[str, Any]
-    kernel: str
-    able: list[str]
-
-
-CELLS_AND_MASKS = [
-    CellOrMask(traits={"cell": "gru"}, kernel="cudnn", able=["tensorflow", "torch"]),
-    CellOrMask(traits={"cell": "rnn_tanh"}, kernel="cudnn", able=[]),
-    CellOrMask(traits={"cell": "gru"}, kernel="fused", able=["tensorflow", "torch"]),
-    CellOrMask(traits={"cell": "rnn_relu"}, kernel="fused", able=["tensorflow", "torch"]),
-    CellOrMask(traits={"mask": "right"}, kernel="cudnn", able=["tensorflow"]),
-    CellOrMask(traits={"mask": "right"}, kernel="fused", able=["jax", "tensorflow", "torch"]),
-    CellOrMask(traits={"mask": "left"}, kernel="fused", able=[]),
-]
-
-
-@pytest.mark.parametrize(
-    "case", CELLS_AND_MASKS, ids=lambda case: f"{case.kernel} of {case.traits}"
-)
-def test_cells_and_masks_on_a_gpu(case: CellOrMask) -> None:
-    asked = LayerTraits(**case.traits, bidirectional=True)
-    reasons = {
-        name: reason_against(Implementation(name, case.kernel), asked) for name in backends()
-    }
-    assert {backend for backend, reason in reasons.items() if reason is None} == set(case.able)
 
 
 class Properties(NamedTuple):

@@ -1,10 +1,8 @@
 """The models of sweeps/questions: short, as their askers wrote them, and they run."""
 
-import io
 import json
 import os
 import re
-import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -87,20 +85,6 @@ def question_trainers() -> Iterator[dict[str, Trainer]]:
 
 def test_every_file_has_a_case() -> None:
     assert {path.stem for path in FILES} == {case.model for case in CASES}
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_a_model_has_at_most_25_lines_of_code(path: Path) -> None:
-    ignored = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
-    tokens = tokenize.generate_tokens(io.StringIO(path.read_text()).readline)
-    lines = {
-        line
-        for token in tokens
-        if token.type not in ignored and not token.string.startswith('"""')
-        for line in range(token.start[0], token.end[0] + 1)
-        if token.type != tokenize.ENDMARKER
-    }
-    assert 0 < len(lines) <= 25
 
 
 @pytest.mark.full

@@ -139,20 +139,6 @@ def some_kept() -> Author:
 
 
 @author
-def demanding() -> Author:
-    """A layer that is to run by cuDNN or not at all."""
-    return keras.Sequential([keras.Input((6, 3)), layers.LSTM(4, use_cudnn=True)]), draw(4, 6, 3)
-
-
-@author
-def demanding_with_mask() -> Author:
-    model = keras.Sequential(
-        [keras.Input((6, 3)), layers.Masking(), layers.GRU(4, use_cudnn=True, name="demanding")]
-    )
-    return model, draw(4, 6, 3)
-
-
-@author
 def without_recurrence() -> Author:
     return keras.Sequential([keras.Input((6, 3)), layers.Conv1D(4, 3)]), draw(4, 6, 3)
 
