@@ -224,13 +224,13 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="peak_flops_per_s",
-        description="Measured peak of the device: operations per second of a matrix product.",
+        description="Measured peak of the GPU: operations per second of a matrix product.",
         better="more",
     ),
     Metric(
         name="model_flops_utilization_pct",
-        description="model_flops_per_s as a share of peak_flops_per_s.",
-        label="of the device's peak",
+        description="model_flops_per_s as a share of peak_flops_per_s, on a GPU.",
+        label="of the GPU's peak",
         unit="%",
         better="more",
         reported_in=("measures",),

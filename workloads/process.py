@@ -38,7 +38,7 @@ def environment_for(implementation: Implementation, device: Device) -> dict[str,
         variables |= backend.environment(device)
     own_backend = backends().get(implementation.backend)
     if own_backend is not None:
-        variables |= {**own_backend.environment(device), "KERAS_BACKEND": own_backend.keras_name}
+        variables |= {**own_backend.environment(device), "KERAS_BACKEND": own_backend.name}
     return variables
 
 

@@ -154,26 +154,11 @@ IMPOSSIBLE_REQUESTS = [
         message="settings.units:",
     ),
     ImpossibleRequest(
-        name="a negative seed",
-        workload="tests.workloads.examples.hostile:noop",
-        implementation="none/noop",
-        fields={"seed": -1},
-        kind="bad_request",
-        message="request.seed: Input",
-    ),
-    ImpossibleRequest(
         name="a module that is not there",
         workload="no_such.train:run",
         implementation="none/noop",
         kind="bad_request",
         message="no module 'no_such' on this",
-    ),
-    ImpossibleRequest(
-        name="a module that is not there in a package that is",
-        workload="tests.no_such:run",
-        implementation="none/noop",
-        kind="bad_request",
-        message="no module 'tests.no_such' on",
     ),
     ImpossibleRequest(
         name="a number format that a CPU lacks",
@@ -321,12 +306,6 @@ BROKEN_PROTOCOLS = [
         commands=['{"command": "go"}'],
         message="expected one of slice, finish; received 'go'",
     ),
-    BrokenProtocol(
-        name="a slice without steps",
-        workload="steady",
-        commands=['{"command": "slice", "steps": 0}'],
-        message="slice.steps: Input should be greater",
-    ),
 ]
 
 
@@ -374,12 +353,6 @@ SLICE_SIZES = [
         size=SliceSize(45, 0, 6),
     ),
     SliceSizeCase(
-        name="a pass that is longer than a slice",
-        pass_steps=45,
-        step_s=0.01,
-        size=SliceSize(45, 0, 1),
-    ),
-    SliceSizeCase(
         name="a pass up to twice as long is not cut",
         pass_steps=200,
         step_s=0.002,
@@ -388,7 +361,6 @@ SLICE_SIZES = [
     SliceSizeCase(
         name="a part of a long pass", pass_steps=10000, step_s=0.002, size=SliceSize(125, 4, 1)
     ),
-    SliceSizeCase(name="few steps", pass_steps=10000, step_s=0.1, size=SliceSize(2, 1, 1)),
     SliceSizeCase(name="at least one step", pass_steps=10000, step_s=9.0, size=SliceSize(1, 1, 1)),
     SliceSizeCase(
         name="a settling step would make it a whole pass",
@@ -396,7 +368,6 @@ SLICE_SIZES = [
         step_s=9.0,
         size=SliceSize(2, 0, 1),
     ),
-    SliceSizeCase(name="a pass of one step", pass_steps=1, step_s=9.0, size=SliceSize(1, 0, 1)),
 ]
 
 

@@ -13,6 +13,7 @@ from orchestrator.cli.exit_codes import internal_error
 from orchestrator.cli.main import main
 from orchestrator.core.errors import Refusal
 from orchestrator.storage.tracking.recorder import RecorderDied
+from tests.building.hardware import build_gpu, build_node
 from tests.orchestrator.cli.typed_commands import Run
 
 CALLED_BY: dict[str, str] = {
@@ -71,6 +72,8 @@ def test_sigterm_interrupts_a_command_only_while_it_has_trainers(
         handlers.append(signal.getsignal(signal.SIGTERM))
         raise Refusal("enough")
 
+    nodes = (build_node("a", gpus=(build_gpu(),)),)
+    monkeypatch.setattr("orchestrator.cluster.connection.this_machine", lambda: nodes)
     monkeypatch.setattr("orchestrator.diagnostics.peaks.peaks_of_classes", refuse)
     before = dict(os.environ), signal.getsignal(signal.SIGTERM)
     code, _, err = run("hardware", "--measure")

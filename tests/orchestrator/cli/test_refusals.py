@@ -56,7 +56,6 @@ from tests.orchestrator.storage.tracking.recording import writer
         ("ui", "Run a sweep first"),
         ("ui --host ''", "such as 127.0.0.1, received an empty one"),
         ("init mine.yaml/new", "mine.yaml/new: expected a place that can be used"),
-        ("hardware --fresh", "--fresh: expected together with --measure"),
         ("status --address 10.0.0.5:6379", "http://10.0.0.5:8265), received '10.0.0.5:6379'"),
         ("status --address http://none.invalid:8265", "http://none.invalid:8265"),
     ],

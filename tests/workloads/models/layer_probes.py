@@ -119,30 +119,6 @@ def mixed(trial: Context) -> dict[str, float]:
     return {"first": difference(full[0], low[0]), "second": difference(full[1], low[1])}
 
 
-def graph(trial: Context) -> dict[str, float]:
-    import tensorflow as tf
-
-    case = Case(**trial.settings)
-    model = _model(case, trial.implementation)
-
-    def step(inputs: Any) -> Any:
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_sum(model(inputs, training=True))
-        return tape.gradient(loss, model.trainable_variables)
-
-    batch = tf.TensorSpec((case.batch, case.steps, case.inputs), tf.float32)
-    operations = tf.function(step).get_concrete_function(batch).graph.get_operations()
-    names = ("rnn_mode", "direction", "dropout", "seed", "time_major")
-    nodes = [
-        {"name": op.name, "type": op.type, "dtype": op.inputs[0].dtype.name}
-        | {name: op.get_attr(name) for name in names}
-        for op in operations
-        if op.type.startswith("Cudnn")
-    ]
-    trial.artifact("nodes.json", json.dumps(nodes, default=bytes.decode))
-    return {}
-
-
 def _model(case: Case, implementation: Implementation, *, return_sequences: bool = True) -> Any:
     from workloads.backends.loading import load_framework
 

@@ -35,7 +35,7 @@ from tests.nvml.simulated import (
     SimulatedGpu,
     SimulatedNvml,
 )
-from tests.orchestrator.hardware.gpu_readers.foreign_reader import PretendGpu
+from tests.orchestrator.hardware.gpu_readers.pretend_reader import PretendGpu
 from workloads.protocol import Device, PhaseBegan, PhaseEnded
 
 SPIN = "import time\nend = time.monotonic() + 60\nwhile time.monotonic() < end: pass"
