@@ -1,8 +1,8 @@
 """A trainer process: start it, send it requests, read its events, end it.
 
-It is `python -P -m workloads`, under two reapers of its own. It dies, with all that it started,
-with the thread that spawned it (the kernel's parent-death signal) or at the end of its standard
-input, whichever comes first.
+It is `python -P -m workloads`, under a reaper of its own. It dies, with all that it started, with
+the thread that spawned it (the kernel's parent-death signal) or at the end of its standard input,
+whichever comes first.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from orchestrator.core.version import import_path
 from orchestrator.hardware.gpu_readers import hiding_environment
 from workloads import protocol
 from workloads.implementations import Implementation
-from workloads.process import end_control_group, environment_for
+from workloads.process import environment_for
 
 _TAIL_BYTES = 4000
 _MOST_BYTES = 16 * 2**20
@@ -83,7 +83,6 @@ class TrainerProcess(contextlib.AbstractContextManager["TrainerProcess"]):
                 errors="replace",
             )
         self._handle = self._reaper = psutil.Process(self._process.pid)
-        self._inner_reaper = self._reaper
         until_s = time.monotonic() + _LONGEST_START_S
         while self.alive and self._handle is self._reaper:
             if time.monotonic() > until_s:  # a network file system that does not answer, say
@@ -91,8 +90,7 @@ class TrainerProcess(contextlib.AbstractContextManager["TrainerProcess"]):
                 raise TimeoutError(f"it has not begun within {_LONGEST_START_S:.0f} seconds")
             time.sleep(0.01)
             with contextlib.suppress(psutil.Error, IndexError):  # not forked yet
-                self._inner_reaper = self._reaper.children()[0]
-                self._handle = self._inner_reaper.children()[0]
+                self._handle = self._reaper.children()[0]
         self._events: queue.SimpleQueue[protocol.Event | protocol.ProtocolError | None] = (
             queue.SimpleQueue()
         )
@@ -186,8 +184,8 @@ class TrainerProcess(contextlib.AbstractContextManager["TrainerProcess"]):
             for process in self._reaper.children(recursive=True):
                 with contextlib.suppress(psutil.Error):  # a zombie has no command
                     command = " ".join(process.cmdline())
-                    is_ours = process in (self._inner_reaper, self._handle)
-                    if not is_ours and command and "resource_tracker" not in command:
+                    is_trainer = process == self._handle
+                    if not is_trainer and command and "resource_tracker" not in command:
                         return True
         return False
 
@@ -224,14 +222,13 @@ class TrainerProcess(contextlib.AbstractContextManager["TrainerProcess"]):
         self._process.terminate()
         try:
             self._process.wait(_DRAIN_S * 10)
-        except subprocess.TimeoutExpired:  # a reaper is suspended
+        except subprocess.TimeoutExpired:  # the reaper is suspended
             with contextlib.suppress(psutil.Error):
                 for process in (*self._reaper.children(recursive=True), self._reaper):
                     with contextlib.suppress(psutil.Error):
                         process.kill()
             with contextlib.suppress(subprocess.TimeoutExpired):  # the kernel cannot end it
                 self._process.wait(_LONGEST_END_S)
-        end_control_group(self._process.pid)  # if it was killed itself
 
     def close(self) -> None:
         """End the process and close its pipes and its output."""

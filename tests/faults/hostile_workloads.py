@@ -188,14 +188,6 @@ HOSTILE_WORKLOADS = [
         next_trainer="new",
     ),
     HostileWorkload(
-        does="leaves its session and hangs",
-        code="os.setsid(); time.sleep(60)",
-        ends="hung",
-        message="limits.idle_s",
-        next_trainer="new",
-        limits=TrialLimits(trial_s=60, idle_s=1),
-    ),
-    HostileWorkload(
         does="is deaf and hangs",
         code="""
             for n in (1, 2, 15): signal.signal(n, signal.SIG_IGN)

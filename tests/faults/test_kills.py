@@ -243,7 +243,7 @@ def victims(home: Home, command: Command, kind: str) -> list[psutil.Process]:
             if any(trainer in at_work for trainer in children_of(worker))
         ]
     processes = trainers_at(str(home.address))
-    are_reapers = {parent.pid for parent in processes if children_of(parent)}
+    are_reapers = {p.pid for p in processes if any(child in processes for child in children_of(p))}
     return [process for process in processes if (process.pid in are_reapers) == (kind == "reaper")]
 
 

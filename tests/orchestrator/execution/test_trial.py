@@ -24,7 +24,6 @@ from orchestrator.execution.telemetry import Instruments
 from orchestrator.execution.trainer_pool import CpuClaims, CpusTaken, TrainerPool
 from tests.building.jobs import build_job
 from tests.nvml.simulated import SimulatedGpu, SimulatedNvml, Trend
-from workloads.process import control_group
 from workloads.protocol import KernelProof, ProtocolError, Result, TrialRequest
 
 USABLE = {"code": "metrics['usable_cpus'] = float(len(os.sched_getaffinity(0)))"}
@@ -245,24 +244,6 @@ def test_processes_that_a_trial_leaves_end_with_it(trainers: TrainerPool, tmp_pa
     assert (outcome.status, outcome.trainer_trials) == ("complete", 1)
     assert not psutil.pid_exists(int((tmp_path / "pid").read_text("ascii")))
     assert run(trainers, "noop").trainer_trials == 0
-
-
-def test_a_killed_reaper_leaves_nothing_where_it_has_a_control_group(
-    trainers: TrainerPool, tmp_path: Path
-) -> None:
-    run(trainers, "noop")
-    group = control_group(next(iter(trainers.warm.values()))._process.pid)
-    if not group.exists():
-        pytest.skip("no control group (v2) is delegated here")
-    code = (
-        "daemon = subprocess.Popen(['sleep', '60'], start_new_session=True)\n"
-        f"Path({str(tmp_path / 'pid')!r}).write_text(str(daemon.pid))\n"
-        "os.kill(os.getppid(), signal.SIGKILL); time.sleep(9)"
-    )
-    assert failure_of(trainers, "runs", {"code": code}).reason == "crash"
-    with pytest.raises(psutil.NoSuchProcess):  # or a zombie
-        psutil.Process(int((tmp_path / "pid").read_text("ascii"))).cmdline()
-    assert not group.exists()
 
 
 def test_a_loud_failure_fills_neither_terminal_nor_disk(trainers: TrainerPool) -> None:
