@@ -8,7 +8,6 @@ whichever comes first.
 import contextlib
 import os
 import queue
-import secrets
 import signal
 import subprocess
 import sys
@@ -16,7 +15,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import psutil
 
@@ -68,7 +66,6 @@ class TrainerProcess(contextlib.AbstractContextManager["TrainerProcess"]):
     ) -> None:
         self.trials = 0
         self.cpus = cpus
-        self._nonce = ""
         self._output = tempfile.TemporaryFile("w+b")  # noqa: SIM115  (closed in close())
         with confined(cpus):
             self._process = subprocess.Popen(
@@ -122,8 +119,7 @@ class TrainerProcess(contextlib.AbstractContextManager["TrainerProcess"]):
     def request(self, request: protocol.TrialRequest) -> None:
         """Send one trial, and clear the output of the previous one; raise as `send`."""
         self._empty_output()
-        self._nonce = secrets.token_hex(8)
-        self.send(replace(request, nonce=self._nonce))
+        self.send(request)
 
     def send(self, command: protocol.TrialRequest | protocol.RoundCommand) -> None:
         """Send a command to the running trial; raise `TrainerGone` if the process has ended."""
@@ -244,7 +240,7 @@ class TrainerProcess(contextlib.AbstractContextManager["TrainerProcess"]):
         assert self._process.stdout is not None
         for line in self._process.stdout:
             try:
-                self._events.put(protocol.decode_event(line, self._nonce))
+                self._events.put(protocol.decode_event(line))
             except protocol.ProtocolError as error:
                 self._events.put(error)
         self._events.put(None)

@@ -65,9 +65,7 @@ def run(*texts: str) -> tuple[list[int], list[Event]]:
     lines, claim, events = Lines(), process.BackendClaim(), list[Event]()
     for text in (*texts, None):
         lines.received.put(text)
-    return [
-        answer_request(line, lambda event, _: events.append(event), claim, lines) for line in lines
-    ], events
+    return [answer_request(line, events.append, claim, lines) for line in lines], events
 
 
 def ask(workload: str, implementation: str = "none/noop", **fields: Any) -> list[Event]:
