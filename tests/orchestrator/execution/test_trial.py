@@ -298,11 +298,6 @@ def test_a_failure_for_want_of_memory_names_the_size_of_the_model(
     assert "2,100,000 parameters (8.0 MiB)" in failure.headline
 
 
-def test_texts_are_carried_and_the_last_of_a_name_counts(trainers: TrainerPool) -> None:
-    code = "for one in ('a1', 'b2', 'a3'): trial.artifact(f'{one[0]}.txt', one[1])"
-    assert run(trainers, "runs", {"code": code}).artifacts == {"a.txt": "3", "b.txt": "2"}
-
-
 def test_a_users_workload_on_a_gpu_has_energy_of_its_training_alone(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, trainers: TrainerPool
 ) -> None:
