@@ -64,21 +64,6 @@ def test_the_arms_that_run_masked_layers_in_a_library_are_known(
     assert found == {(f"tensorflow/{kernel}", "gpu") for kernel in masked}
 
 
-def test_cudnn_runs_what_keras_own_path_has_and_no_library_call(trainer: Trainer) -> None:
-    texts = ["tensorflow/cudnn", "tensorflow/fused"]
-    facts = inspect(trainer, "build_with_dropout", "load", implementations=texts)
-    assert isinstance(facts, ModelFacts)
-    reasons = {arm.implementation: arm.reason for arm in facts.arms if arm.device == "gpu"}
-    assert reasons["tensorflow/cudnn"] is None
-    assert "dropout on its inputs" in str(reasons["tensorflow/fused"])
-
-
-def test_a_model_may_have_several_inputs_and_outputs(trainer: Trainer) -> None:
-    facts = inspect(trainer, "build_of_two_inputs", "load_two_inputs")
-    assert isinstance(facts, ModelFacts)
-    assert facts.metrics == ("loss", "shifted_loss", "spread_loss")
-
-
 @pytest.mark.parametrize("load", ["load", "load_dataset"])
 def test_a_model_may_wait_for_its_data_to_be_built(trainer: Trainer, load: str) -> None:
     facts = inspect(trainer, "build_unbuilt", load, implementations=["tensorflow/portable"])
@@ -148,17 +133,6 @@ def test_a_trial_trains_the_model_on_its_data(trainer: Trainer) -> None:
     assert built == protocol.ModelBuilt(parameters, 4 * parameters / 2**20)
     assert {"loss", "mae", "val_loss", "val_mae", "step_ms"} <= result(events).keys()
     assert failure(ask("0" * 64)).kind == "data"
-
-
-def test_a_trial_with_own_weights_starts_from_those_of_build(trainer: Trainer) -> None:
-    name = own_model_name(f"{MODULE}:build_with_own_initializer", f"{MODULE}:load")
-    settings = {"units": 4, "batch_size": 8, "timed_steps": 0}
-
-    def ask(weights: str) -> list[protocol.Event]:
-        return trainer.ask(name, "tensorflow/portable", settings={**settings, "weights": weights})
-
-    assert result(ask("own"))["loss"] > 0
-    assert failure(ask("equal")).kind == "bad_request"  # nobody knows the initializer's rule
 
 
 def test_metrics_have_the_same_names_in_every_trial(trainer: Trainer) -> None:

@@ -164,18 +164,6 @@ def build_with_random_rate(settings: Settings) -> Any:
     return model
 
 
-def build_with_dropout(settings: Settings) -> Any:
-    model = keras.Sequential(
-        [
-            keras.Input((5, 3)),
-            keras.layers.LSTM(settings["units"], dropout=0.2, kernel_constraint="unit_norm"),
-            keras.layers.Dense(1),
-        ]
-    )
-    model.compile("adam", "mse")
-    return model
-
-
 def build_huge(settings: Settings) -> Any:
     raise MemoryError("Unable to allocate 53.6 GiB for an array with shape (60000, 240000)")
 
