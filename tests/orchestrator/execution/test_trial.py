@@ -2,7 +2,6 @@
 
 import io
 import os
-import signal
 import subprocess
 import sys
 import tarfile
@@ -139,8 +138,9 @@ def test_a_trainer_that_died_or_grew_too_large_is_replaced(trainers: TrainerPool
     assert run(trainers, "keeps_memory", {"mib": 600}, limits=limits).trainer_trials == 1
     assert run(trainers, "noop", limits=limits).trainer_trials == 0
     (trainer,) = trainers.warm.values()
-    os.kill(trainer.pid, signal.SIGKILL)
-    psutil.wait_procs([psutil.Process(trainer.pid)], timeout=60)
+    process = psutil.Process(trainer.pid)
+    process.kill()
+    psutil.wait_procs([process], timeout=60)
     outcome = run(trainers, "noop")
     assert (outcome.status, outcome.trainer_trials) == ("complete", 0)
 
