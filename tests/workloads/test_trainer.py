@@ -65,9 +65,7 @@ def run(*texts: str) -> tuple[list[int], list[Event]]:
     lines, claim, events = Lines(), process.BackendClaim(), list[Event]()
     for text in (*texts, None):
         lines.received.put(text)
-    return [
-        answer_request(line, lambda event, _: events.append(event), claim, lines) for line in lines
-    ], events
+    return [answer_request(line, events.append, claim, lines) for line in lines], events
 
 
 def ask(workload: str, implementation: str = "none/noop", **fields: Any) -> list[Event]:
@@ -93,9 +91,6 @@ class ExampleFailure(NamedTuple):
 
 EXAMPLE_FAILURES = [
     ExampleFailure(name="raises", kind="error", message="RuntimeError: the workload broke"),
-    ExampleFailure(
-        name="not_possible", kind="not_possible", message="this needs hardware that nobody has"
-    ),
     ExampleFailure(
         name="no_such_function",
         kind="bad_request",
@@ -139,13 +134,6 @@ IMPOSSIBLE_REQUESTS = [
         message="did you mean 'image_rows'",
     ),
     ImpossibleRequest(
-        name="a misspelt kernel",
-        workload="image_rows",
-        implementation="tensorflow/cudn",
-        kind="bad_request",
-        message="implementation: expected a kernel",
-    ),
-    ImpossibleRequest(
         name="a wrong setting",
         workload="image_rows",
         implementation="torch/fused",
@@ -154,11 +142,11 @@ IMPOSSIBLE_REQUESTS = [
         message="settings.units:",
     ),
     ImpossibleRequest(
-        name="a module that is not there",
-        workload="no_such.train:run",
+        name="a module that is not there in a package that is",
+        workload="tests.no_such:run",
         implementation="none/noop",
         kind="bad_request",
-        message="no module 'no_such' on this",
+        message="no module 'tests.no_such' on",
     ),
     ImpossibleRequest(
         name="a number format that a CPU lacks",
@@ -292,15 +280,6 @@ BROKEN_PROTOCOLS = [
         message="expected at least one slice before finish; received none",
     ),
     BrokenProtocol(
-        name="the workload raises in a slice",
-        workload="raises",
-        commands=['{"command": "slice"}', '{"command": "slice"}', '{"command": "slice"}'],
-        message="broke in a slice",
-    ),
-    BrokenProtocol(
-        name="no commands", workload="steady", commands=[], message="expected a line such as"
-    ),
-    BrokenProtocol(
         name="an unknown command",
         workload="steady",
         commands=['{"command": "go"}'],
@@ -399,14 +378,14 @@ def test_interrupts_end_it_by_hand_only() -> None:
         assert failure(attached.ask(f"{HOSTILE}:interrupts")).message == "interrupted"
         attached.process.send_signal(signal.SIGINT)  # the parent decides what Ctrl-C means
         assert result(attached.ask(f"{HOSTILE}:noop"))
-        _, child = psutil.Process(attached.process.pid).children(recursive=True)
+        (child,) = psutil.Process(attached.process.pid).children(recursive=True)
         assert Path(f"/proc/{child.pid}/oom_score_adj").read_text("ascii").strip() == "1000"
 
 
 @pytest.mark.parametrize(
     "lines",
-    [[request("sleeps")], [request("spins")], [timing("steady")], [timing("hangs", at=0), SLICE]],
-    ids=["a trial", "a busy trial", "waiting for a slice", "in a slice"],
+    [[request("spins")], [timing("steady")]],
+    ids=["a busy trial", "waiting for a slice"],
 )
 def test_an_attached_trainer_ends_with_standard_input(lines: list[str]) -> None:
     with Trainer(*ATTACHED) as attached:
@@ -426,15 +405,13 @@ words = [sys.executable, "-m", "workloads", "--die-with-parent", str(os.getpid()
 child = subprocess.Popen(words, stdin=int(sys.argv[1]), start_new_session=True)
 print(child.pid, flush=True)
 sys.stdin.readline()
-if sys.argv[2] == "kills its child":  # as Ray's worker does
-    child.kill()
 if sys.argv[2] == "ends":
     os._exit(0)
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-@pytest.mark.parametrize("ending", ["is killed", "ends", "kills its child"])
+@pytest.mark.parametrize("ending", ["is killed", "ends"])
 def test_all_processes_of_a_trial_die_with_the_parent_of_its_trainer(
     ordinary_user: OrdinaryUser, own_folder: Path, ending: str
 ) -> None:

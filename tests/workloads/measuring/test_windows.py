@@ -105,7 +105,7 @@ def test_a_slice_costs_as_much_per_step_as_a_whole_pass(
     assert [event.steps for event in events if isinstance(event, SliceDone)] == [6, 2]
 
 
-@pytest.mark.parametrize("product_ms", [0.2, 1.0, 60.0])
+@pytest.mark.parametrize("product_ms", [0.2, 60.0])
 def test_the_canary_of_a_gpu_is_the_time_of_its_products_alone(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, product_ms: float
 ) -> None:
