@@ -171,22 +171,21 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", ["driver", "worker", "trainer"])
-def test_a_kill_leaves_no_process_of_a_workload(joining: Home, kind: str) -> None:
-    spec = joining.spec(NAME, implementations=["python/helped"], configs=1)
+def test_a_kill_leaves_no_process_that_a_trial_has_started(joining: Home) -> None:
+    spec = joining.spec(NAME, implementations=["python/helped"], configs=3)
     with joining.running("run", spec) as command:
-        wait_for(lambda: len(helpers()) == 2 or not command.running)  # one starts in a daemon
-        assert command.running, command.printed()
-        left = helpers()
-        for victim in victims(joining, command, kind):
-            victim.kill()
-        # A trial whose worker was killed begins again, with helpers of its own.
-        wait_for(lambda: not set(left) & set(helpers()), describe=lambda: str(helpers()))
-    wait_for(lambda: not helpers(), describe=lambda: str(helpers()))
+        for kind in ("trainer", "worker", "driver"):
+            wait_for(lambda: len(helpers()) == 2 or not command.running)  # one starts in a daemon
+            assert command.running, command.printed()
+            left = helpers()
+            for victim in victims(joining, command, kind):
+                victim.kill()
+            wait_for(lambda: not set(left) & set(helpers()), describe=lambda: f"{kind}: {left}")  # noqa: B023
     joining.expect_nothing_running()
     joining.gate.touch()
     joining.run("run", spec, "--retry-failed").expect(0)
-    joining.expect_exactly_once(NAME, 1, retried=True)
+    joining.expect_exactly_once(NAME, 3, retried=True)
+    assert not helpers()
 
 
 def helpers() -> list[psutil.Process]:
