@@ -66,10 +66,6 @@ def draw_noise(logs: Logs, count: int, sd: float, random: np.random.Generator) -
     return np.asarray(logs[places[:count]] * scale)
 
 
-def autocorrelation(logs: Logs, lag: int) -> float:
-    return float(np.corrcoef(logs[:-lag], logs[lag:])[0, 1])
-
-
 def build_noisy_record(
     blocks: int, arms: int, random: np.random.Generator, logs: Logs, speeds: Sequence[float] = ()
 ) -> SweepRecord:

@@ -108,16 +108,3 @@ def test_a_number_with_four_values_has_a_line_and_any_other_param_levels(
         assert [[change.of, change.to] for change in effect.changes] == changes
         assert (effect.reason is None) == bool(changes) == bool(effect.curve)
         assert len(effect.points) == sum(x is not None for x in values)
-
-
-@pytest.mark.parametrize(
-    ("configs", "param", "reason"),
-    [
-        (rows(units=UNITS, layers=UNITS), "layers", "it varied only together with units"),
-    ],
-)
-def test_an_effect_that_cannot_be_estimated_has_a_reason(
-    configs: list[Config], param: str, reason: str
-) -> None:
-    effects = [effect for effect in summarise(learned(configs)).effects if effect.param == param]
-    assert effects and all(reason in str(effect.reason) for effect in effects)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -115,6 +116,24 @@ def test_the_tolerance_is_that_of_the_precision(
     assert comparison.different_mathematics is is_different
 
 
+def test_the_largest_difference_and_the_largest_share_may_be_of_two_arms() -> None:
+    summary = summarise_factors({PORTABLE: 1.0, XLA: 1.0, UNROLL: 1.0})
+    differences = {XLA: (3.7e-08, 6.6e-07), UNROLL: (6e-08, 5.7e-07)}
+    rows = []
+    for row in summary.arms:
+        mathematics = row.mathematics
+        if row.arm in differences:
+            assert mathematics is not None
+            difference, of_size = differences[row.arm]
+            mathematics = replace(
+                mathematics, max_output_difference=difference, max_output_share=of_size
+            )
+        rows.append(replace(row, mathematics=mathematics))
+    sentence = mathematics_sentence(replace(summary, arms=tuple(rows)))
+    assert sentence is not None
+    assert "6e-08 (6.6e-05 % " in sentence
+
+
 def test_an_arm_of_different_mathematics_has_no_verdict_of_speed() -> None:
     factors = {PORTABLE: 1.0, XLA: 1.5, UNROLL: 1.0}
     summary = summarise_factors(factors, {XLA: 5.0, UNROLL: 8.0})
@@ -147,13 +166,6 @@ def test_no_block_is_run_for_an_arm_of_different_mathematics() -> None:
     assert rule.half_widths(noisy) == {(UNROLL, PORTABLE): 0.0}
     decisions = [decision for trial in noisy if (decision := rule.add_outcome(trial))]
     assert [decision.blocks for decision in decisions] == [6]
-
-
-def test_without_fingerprints_nothing_is_compared() -> None:
-    summary = summarise_factors({PORTABLE: 1.0, XLA: None}, {XLA: 5.0})
-    assert mathematics_of(summary, XLA) is None
-    (comparison,) = summary.comparisons
-    assert comparison.verdict == "faster"
 
 
 def test_each_variant_is_compared_with_its_like() -> None:

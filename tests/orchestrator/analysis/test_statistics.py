@@ -26,16 +26,12 @@ from orchestrator.analysis.statistics.formatting import (
     quartiles,
     ratio,
 )
-from orchestrator.analysis.statistics.verdicts import BlocksNeeded, Judgement, blocks_for, judge
+from orchestrator.analysis.statistics.verdicts import Judgement, blocks_for, judge
 from orchestrator.report.render import summarise
 from orchestrator.report.verdicts import speed_phrase, speed_ratio
 from tests.building.chance import fewest_by_chance, most_by_chance
 from tests.building.noisy_sweeps import (
-    STRETCH,
-    adjacent_sd,
-    autocorrelation,
     build_noisy_record,
-    draw_noise,
     draw_until_enough,
     recorded_noise,
     slice_until_narrow,
@@ -65,7 +61,6 @@ def test_extreme_and_few_values() -> None:
 @pytest.mark.parametrize(
     ("spread_of_values", "text"),
     [
-        (Spread(9, 70.6132, 69.8123, 74.0187), "70.6 (69.8–74.0)"),
         (Spread(9, 123456.0, 121000.0, 126000.0), "123,000 (121,000–126,000)"),
         (Spread(9, 5.0, 0.02, 30.0), "5.00 (0.02–30.00)"),
         (Spread(1, 904.5752, None, None), "905"),
@@ -226,14 +221,6 @@ def test_blocks_for_a_width_are_the_minimum() -> None:
     assert blocks_for(1e6, 0.01, 0.05) is None
 
 
-def test_blocks_needed_aim_at_the_margin() -> None:
-    rng = np.random.default_rng(8)
-    wide = rng.normal(0.03, 0.08, 8)
-    needed = blocks_for(float(np.std(wide, ddof=1)), MARGIN, 0.05)
-    assert needed is not None
-    assert judge_one(wide.tolist()).blocks_needed == BlocksNeeded(needed - 8, MARGIN)
-
-
 def test_an_interval_as_narrow_as_the_margin_needs_blocks_for_half_of_it() -> None:
     values = np.random.default_rng(8).normal(0.0, 1.0, 12)
     around = (values - values.mean()) / values.std(ddof=1)
@@ -291,11 +278,3 @@ def check_unbiased(errors: Sequence[float], covered: Sequence[bool]) -> None:
     """Check that enough intervals cover the truth, and that the mean error is within chance."""
     assert sum(covered) >= fewest_by_chance(len(covered), 0.95)
     assert abs(np.mean(errors)) <= 2.58 * np.std(errors, ddof=1) / math.sqrt(len(errors))
-
-
-def test_drawn_noise_has_the_autocorrelation_of_the_recorded_one() -> None:
-    logs = recorded_noise()
-    drawn = draw_noise(logs, 20_000, 0.1, np.random.default_rng(0))
-    assert adjacent_sd(drawn) == pytest.approx(0.1, rel=0.15)
-    one, other = (autocorrelation(noise, 1) for noise in (logs, drawn))
-    assert other == pytest.approx(one * (1 - 1 / STRETCH), abs=0.1)

@@ -71,9 +71,6 @@ def test_what_runs_and_what_cannot_is_shown() -> None:
     ("changes", "words"),
     [
         pytest.param(
-            {"settings": {"activation": "relu"}}, "activation tanh", id="a fixed activation"
-        ),
-        pytest.param(
             {"space": {"recurrent_dropout": {"low": 0.0, "high": 0.5}}},
             "has recurrent_dropout",
             id="a range of the space",
@@ -89,14 +86,12 @@ def test_what_runs_and_what_cannot_is_shown() -> None:
         ),
     ],
 )
-def test_values_that_cudnn_cannot_do_take_its_arm_out(
-    changes: dict[str, Any], words: str | None
-) -> None:
+def test_values_that_cudnn_cannot_do_take_its_arm_out(changes: dict[str, Any], words: str) -> None:
     wanted = spec_of(**{"configs": 1, **changes})
     why = reasons(make_plan(wanted, machine(gpus=1)))
     assert why.pop("tensorflow/cudnn on cpu").startswith(NO_CUDNN), "whatever the config"
-    assert len(why) == (words is not None)
-    assert all((words or "") in text for text in why.values())
+    (text,) = why.values()
+    assert words in text
 
 
 def test_each_variant_is_an_arm_where_its_settings_allow() -> None:
@@ -142,31 +137,17 @@ def test_a_gpu_that_is_lost_is_the_reason(selector: str) -> None:
     assert all("; on host, GPU 0 is lost" in reason for reason in reasons(laid).values())
 
 
-@pytest.mark.parametrize(
-    ("card", "capability", "refused"),
-    [
-        ("NVIDIA H200", (9, 0), set()),
-        ("NVIDIA A100-SXM4-40GB", (8, 0), set()),
-        (
-            "NVIDIA T4",
-            (7, 5),
-            {"torch/fused+tf32", "torch/fused+bf16", "tensorflow/fused+tf32", "jax/fused+tf32"},
-        ),
-    ],
-)
 def test_options_that_need_a_newer_gpu_do_not_run_on_an_old_one(
-    card: str,
-    capability: tuple[int, int],
-    refused: set[str],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("workloads.eligibility.is_installed", lambda package: True)
-    gpu = SimulatedGpu(name=card, compute_capability=capability)
-    SimulatedNvml([gpu]).in_this_process(monkeypatch, tmp_path)
+    SimulatedNvml([SimulatedGpu(name="NVIDIA T4", compute_capability=(7, 5))]).in_this_process(
+        monkeypatch, tmp_path
+    )
     spec = load_spec(ROOT / "sweeps" / "deepbench_rnn.yaml")
     laid = make_plan(spec, classify([Node("", hardware.probe(), 8)]))
     on_gpu = [other for other in laid.impossible if other.arm.hardware != "cpu"]
+    refused = {"torch/fused+tf32", "torch/fused+bf16", "tensorflow/fused+tf32", "jax/fused+tf32"}
     assert {other.arm.short_name for other in on_gpu} == refused
 
 
@@ -181,11 +162,6 @@ class PlanWithoutResult(NamedTuple):
 
 
 PLANS_WITHOUT_RESULT = [
-    PlanWithoutResult(
-        name="nothing can run",
-        changes={"implementations": ["tensorflow/cudnn"], "hardware": ["cpu"]},
-        reason="cuDNN kernels need an NVIDIA GPU",
-    ),
     PlanWithoutResult(
         name="the arm that is read cannot run",
         changes={},

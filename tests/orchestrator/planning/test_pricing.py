@@ -77,15 +77,6 @@ def test_the_cost_of_an_hour_in_a_slot(case: Cost) -> None:
     assert ended.telemetry == telemetry
 
 
-def test_trials_that_took_turns_share_their_round_and_show_so() -> None:
-    both = (Outcome("complete", 1e9, 1e9 + 3600.0), Outcome("complete", 1e9 + 600.0, 1e9 + 3660.0))
-    ended = [priced(trial, T4, [price(usd_per_hour=2.0)], both) for trial in both]
-    assert [trial.metrics["cost_usd"] for trial in ended] == [
-        pytest.approx(2.0 * 3660 / 3600 / 2)
-    ] * 2
-    assert ended[0].cost_basis == "2 USD/h of a round, shared by 2 trials (a bill, 2026-11-21)"
-
-
 def test_the_first_entry_that_means_the_hardware_counts() -> None:
     table = [
         price("NVIDIA H200", usd_per_hour=9.0),

@@ -201,10 +201,6 @@ def test_the_documented_default_of_an_option_is_that_of_optuna(kind: type[Pruner
     assert given == {name: taken[name].default for name in given}
 
 
-def test_every_registered_pruner_is_tested() -> None:
-    assert [kind.word() for kind in PRUNERS] == [case.name for case in PRUNED[: len(PRUNERS)]]
-
-
 @pytest.mark.parametrize("case", PRUNED, ids=lambda case: case.name)
 def test_defaults_that_are_written_out_prune_the_same_blocks(case: Pruned) -> None:
     search = pruned_search(case.default)

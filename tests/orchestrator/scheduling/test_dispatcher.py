@@ -56,12 +56,6 @@ def timed(laid: Plan) -> Plan:
 ONE_NODE = build_plan(classify([build_node("a")]), blocks=1)
 
 
-def next_assignment(dispatcher: Dispatcher) -> Assignment:
-    handed_out = dispatcher.next()
-    assert handed_out is not None
-    return handed_out[0]
-
-
 class ScannedLanes(LaneIndex):
     """Lanes that look at each lane and each begun block for each decision: slow, and plain."""
 
@@ -204,16 +198,6 @@ def test_where_devices_take_turns_a_timed_round_stays_on_one_of_them() -> None:
         assert devices == {at_work[0].device}
         seen.update(devices)
     assert seen == {"gpu": 3, "cpu": 3}
-
-
-def test_a_round_that_is_lost_or_given_back_goes_out_again_as_it_was() -> None:
-    dispatcher = build_dispatcher(timed(ONE_NODE))
-    first = next_assignment(dispatcher)
-    dispatcher.give_back(first)
-    second = next_assignment(dispatcher)
-    assert (second.trials, second.attempt) == (first.trials, 2)
-    dispatcher.give_back(second, charged=False)
-    assert next_assignment(dispatcher) == second
 
 
 def retimed(

@@ -100,11 +100,6 @@ def test_an_autoscaler_is_asked_for_the_device_and_the_labels_of_an_entry(
     ("entry", "asked"),
     [
         pytest.param(
-            "{class: gpu, cpus: 2, labels: {market-type: spot}}",
-            {"CPU": 2.0, "GPU": 1.0},
-            id="CPUs for each GPU",
-        ),
-        pytest.param(
             "{labels: {market-type: spot}}", {"CPU": 1.0, "GPU": 1.0}, id="the device that it had"
         ),
         pytest.param("{class: '*T4*'}", None, id="no labels"),

@@ -132,7 +132,6 @@ class Losses:
     [
         Losses("WW", True),
         Losses("NNN", True),
-        Losses("NNW", False),
         Losses("NWNW", True),
     ],
     ids=lambda losses: losses.order,
@@ -162,15 +161,26 @@ def lose_attempt(sample: SampleSession, assignment: Assignment) -> None:
     sample.recovery.settle()
 
 
-@pytest.mark.parametrize("is_killed", [False, True])
-def test_a_trial_that_ends_well_costs_its_lost_attempts_too(
-    tmp_path: Path, is_killed: bool
+def test_a_trial_that_is_given_up_costs_all_of_its_attempts(tmp_path: Path) -> None:
+    sample = SampleSession(tmp_path, build_spec_text(PRICED), (A,))
+    first = sample.assign()
+    lose_attempt(sample, first)
+    second = next(
+        assignment for assignment in sample.assignments() if assignment.trial == first.trial
+    )
+    lose_attempt(sample, second)
+    assert "in each of 2 attempts" in lost_message(sample)
+    assert usd(sample) == pytest.approx(0.02)
+    assert sample.recorded[0].node == "a"
+
+
+def test_a_trial_that_ends_well_costs_its_lost_attempts_too_also_after_a_kill(
+    tmp_path: Path,
 ) -> None:
     sample = SampleSession(tmp_path, build_spec_text(PRICED), (A,))
     running = sample.assign()
     lose_attempt(sample, running)
-    if is_killed:
-        sample = sample.killed(build_spec_text(PRICED))
+    sample = sample.killed(build_spec_text(PRICED))
     second = next(
         assignment for assignment in sample.assignments() if assignment.trial == running.trial
     )

@@ -64,12 +64,6 @@ def test_beyond_what_a_sampler_sees_no_config_comes_twice_and_a_stopped_search_r
     assert len(second._memory.get_all_trials(0)) >= 40, "pruners see all"
 
 
-def test_the_order_of_a_grid_depends_on_the_seed_alone() -> None:
-    wanted = search("grid", configs=None, space={"units": [8, 16, 32], "layers": [1, 2]})
-    orders = [run(Suggester(wanted, seed), 6) for seed in (0, 0, 1)]
-    assert orders[0] == orders[1] != orders[2]
-
-
 @pytest.mark.parametrize(("over", "follows"), [("mean", True), ("tensorflow/kernel0", False)])
 def test_without_a_stopped_arm_the_pruner_follows_another_one_that_is_read(
     over: str, follows: bool

@@ -147,9 +147,8 @@ def test_a_node_is_known_again_with_its_gpus_by_a_trial(tmp_path: Path) -> None:
     assert (known.main_class, known.gpus) == (node.main_class, 2)
 
 
-def test_a_round_is_one_record_and_is_paid_for_once(tmp_path: Path) -> None:
-    prices = [{"hardware": "cpu", "usd_per_hour": 3.6, "source": "a", "date": "2026-11-21"}]
-    sample = SampleSession(tmp_path, build_spec_text(THREE, prices=prices))
+def test_a_round_is_one_record(tmp_path: Path) -> None:
+    sample = SampleSession(tmp_path, TIMED)
     assignment = sample.assign()
     sample.session.finish(
         assignment, *(build_outcome_of(assignment, index, step_ms=5.0) for index in range(3))
@@ -159,8 +158,6 @@ def test_a_round_is_one_record_and_is_paid_for_once(tmp_path: Path) -> None:
     assert list(sample.state().finished) == [trial.key for trial in assignment.trials]
     assert [finished.trial for finished in sample.recorded] == list(assignment.trials)
     assert [finished.round_id for finished in sample.recorded] == ["10.000"] * 3
-    costs = [finished.outcome.metrics["cost_usd"] for finished in sample.recorded]
-    assert sum(costs) == pytest.approx(0.010), "ten seconds, from the first start to the last end"
 
 
 FOUR = build_spec_text(THREE, implementations=[f"python/{name}" for name in "abcd"])

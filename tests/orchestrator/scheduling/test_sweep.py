@@ -16,7 +16,7 @@ from orchestrator.cluster.other_work import StillBusy
 from orchestrator.core.stop_signal import Stopped, StopSignal
 from orchestrator.core.trial import FailureRecord, FinishedTrial
 from orchestrator.hardware import Node, OtherWork, classify
-from orchestrator.planning.plan import Plan, make_plan
+from orchestrator.planning.plan import Plan, UnusableGpu, make_plan
 from orchestrator.scheduling.recovery import Recovery
 from orchestrator.scheduling.remaining import make_opening
 from orchestrator.scheduling.runnable import NothingToRun
@@ -66,19 +66,13 @@ class Store:
     def open(
         self, opening: SweepOpening, had: Mapping[str, float] = MappingProxyType({})
     ) -> tuple[list[FinishedTrial], list[str]]:
-        self.sweep_id, self.is_taken_over = opening.sweep_id, opening.takes_over
-        self.stored_sweep = opening.manifest
+        self.sweep_id, self.stored_sweep = opening.sweep_id, opening.manifest
         self.openings.append(opening.manifest)
         newer = [trial for key, trial in self.finished.items() if key not in had]
         return newer, [key for key in had if key not in self.finished]
 
     def queue_trial(self, finished: FinishedTrial) -> None:
         self.finished[finished.key] = finished
-
-    def limits(self) -> list[object]:
-        """Return how long the end of the last start waited, to record, read and close."""
-        calls = (self.read, self.close)
-        return [*self.drain.call_args.args, *(call.call_args.kwargs["timeout_s"] for call in calls)]
 
 
 Run = Callable[..., RunResult]
@@ -175,14 +169,6 @@ def test_a_start_waits_for_a_quiet_machine_or_gives_up_before_anything_runs(
     with pytest.raises(StillBusy, match="clang 80 %"):
         run(build_spec(BASE), store, fresh=True, looks=[74.0, 80.0], wait_quiet_s=0.0, **options)
     assert not store.finished
-
-
-def test_a_stopped_sweep_keeps_what_has_ended(run: Run) -> None:
-    store, stopped = Store(), Stopped("the head is gone")
-    result = run(build_spec(BASE), store, trials=finish(2, stopped))
-    assert (result.stopped, result.record.state) == (stopped, "stopped")
-    assert result.refused == store.refused
-    assert len(store.finished) == 2
 
 
 def test_a_study_that_cannot_be_written_is_a_warning(run: Run) -> None:
@@ -378,6 +364,26 @@ def test_which_arms_a_sweep_has_changes_only_with_a_start_that_begins(run: Run) 
     assert {frozenset(opening.running) for opening in declined} == {frozenset(laid.arms)}
     assert begun.running == ours
     assert all(set(opening.arms) == set(laid.arms) for opening in store.openings)
+
+
+def test_gpus_of_one_node_that_a_framework_cannot_use_are_told_once_when_the_trials_begin(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = [build_node(name, cpus=4, gpus=1) for name in ("seen", "blind")]
+    blind = [UnusableGpu("blind", "tensorflow", "it sees none")]
+    monkeypatch.setattr(f"{MODULE}.ask_nodes", lambda *_, **__: blind)
+    told = list[str]()
+    with pytest.raises(Declined):
+        run(
+            build_spec(**BUILT_IN, hardware=["cpu", "gpu"]),
+            Store(),
+            nodes=nodes,
+            view=lambda plan: contextlib.nullcontext(mock.Mock(warn=told.append)),
+            trials=finish(0, Declined()),
+            address="head:6379",
+        )
+    (line,) = [text for text in told if "it sees none" in text]
+    assert line.startswith("node blind: tensorflow cannot use its GPUs")
 
 
 @pytest.mark.parametrize("declines", [True, False])

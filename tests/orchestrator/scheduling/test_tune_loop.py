@@ -111,6 +111,19 @@ def test_the_actor_is_asked_for_a_round_and_answers_with_all_of_it(tmp_path: Pat
     assert ended == list(zip(["complete", "failed", "complete"], implementations, strict=True))
 
 
+def test_a_lost_worker_costs_its_trial_an_attempt(
+    sample: SampleSession, search: BlockSearch
+) -> None:
+    """Tune tells of an error, or of an end with no more than the last progress of the job."""
+    search.suggest("a")
+    search.on_trial_complete("a", error=True)
+    search.recovery.settle()
+    search.suggest("a")  # the trial that waited
+    search.on_trial_complete("a", RUNS)
+    search.recovery.settle()
+    assert len(sample.lines("attempt_lost")) == 2
+
+
 def test_an_attempt_is_charged_from_when_it_has_left_tunes_queue(
     sample: SampleSession, search: BlockSearch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
