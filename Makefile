@@ -30,8 +30,8 @@ CHROMIUM := chromium --headless --no-sandbox --hide-scrollbars --window-size=144
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
 
-demo: $(VENV)/.run ## install into .venv, run sweeps/quickstart.yaml, print its report
-	$(BIN)/rnnsweep demo
+demo: $(VENV)/.run ## install into .venv, run the sweep quickstart, print its report
+	$(BIN)/rnnsweep run quickstart
 
 test: $(VENV)/.dev ## install the test tools; check formatting, lint, types and imports; run the tests (10 minutes)
 	@$(MAKE) --jobs 2 lint test-quick
@@ -68,7 +68,7 @@ gallery: $(VENV)/.backends ## run the sweeps of docs/gallery on an idle machine 
 	$(GALLERY) run sweeps/quickstart.yaml --yes
 	$(GALLERY) run sweeps/gru_or_lstm.yaml --yes
 	$(GALLERY) run sweeps/cpu_backends.yaml --yes --set settings.samples=1280 --set settings.sequence_length=32
-	$(GALLERY) run sweeps/timing.yaml --yes --set blocks.interval=0.1
+	$(GALLERY) run sweeps/timing.yaml --yes --set search.configs.interval=0.1
 	@$(MAKE) gallery-pages
 
 gallery-pages: # of the sweeps that were run before

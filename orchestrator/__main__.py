@@ -8,7 +8,7 @@ import gc
 import sys
 
 _REFUSED, _STOPPED = 2, 3
-_READERS = ("report", "query", "compare", "run", "status", "list")
+_READERS = ("report", "query", "compare", "run", "status")
 
 
 def main() -> None:

@@ -65,7 +65,8 @@ def run_sweep(  # noqa: PLR0913
 ) -> RunResult:
     """Run or resume a sweep, as `rnnsweep run` does, without a terminal and without questions.
 
-    The spec is the path of a file, a mapping with the same keys, or a checked spec. `workload`,
+    The spec is the path of a file, the name of a shipped sweep (`quickstart`), a mapping with the
+    same keys, or a checked spec. `workload`,
     `model` and `data` may be functions instead of names, also functions of a notebook or a script
     (`__main__`), which are sent to the trainers by value, with what they read there. `overrides`
     are values by dotted key (`{"settings.epochs": 2}`), which replace the values of the spec.
@@ -272,8 +273,6 @@ def query(  # noqa: PLR0913
     sort: Sequence[str] = (),
     limit: int | None = None,
     generation: int | None = None,
-    memory_mib: int = 2048,
-    timeout_s: float = 300.0,
     tracking_uri: str | None = None,
 ) -> pd.DataFrame:
     """Return the trials of a sweep that match `where`, or the result of `sql`, as a DataFrame.
@@ -287,7 +286,7 @@ def query(  # noqa: PLR0913
     and `where`: its table `trials` has all trials, of the sweeps `also` too, told apart by `sweep`
     and `generation`; a view by the label of each sweep has the trials of that sweep. Raise
     `QueryError`, a ValueError, for an unknown column, wrong SQL, or a query that needs more than
-    `memory_mib` or `timeout_s`. A result may have an eighth of that memory.
+    2 GiB of memory, or 256 MiB for its result.
 
     Example:
         >>> trials = query("quickstart", "backend = 'tensorflow' and val_accuracy > 0.5",
@@ -297,7 +296,7 @@ def query(  # noqa: PLR0913
         >>> trials["step_ms"].tolist()
         [2.5, 2.625]
     """
-    from orchestrator.report.query import QueryLimits, query_records
+    from orchestrator.report.query import query_records
     from orchestrator.storage.tracking.reader import read_rows
 
     sweeps: dict[str, SweepRecord] = {}
@@ -307,10 +306,7 @@ def query(  # noqa: PLR0913
             sweeps[side], rows[side] = read_rows(_store(tracking_uri), side, number)
         else:
             sweeps[f"{side.name}#{side.generation}"] = side
-    limits = QueryLimits(memory_mib, timeout_s)
-    return query_records(
-        sweeps, where, columns, sort=sort, limit=limit, sql=sql, rows=rows, limits=limits
-    )
+    return query_records(sweeps, where, columns, sort=sort, limit=limit, sql=sql, rows=rows)
 
 
 def compare(
@@ -393,6 +389,7 @@ def _checked(
     stack: ExitStack,
 ) -> SweepSpec:
     """Check a spec in any of its forms; its code is found until `stack` ends."""
+    from orchestrator.core.shipped_sweeps import find_spec
     from orchestrator.execution.session_functions import functions_as_entries
     from orchestrator.spec import (
         Problem,
@@ -416,8 +413,9 @@ def _checked(
     given |= {key: place for key, place in places.items() if key in given}
     texts = [f"{key}={json.dumps(value)}" for key, value in given.items()]
     if not isinstance(spec, Mapping):
-        stack.enter_context(code_in(Path(spec).parent))
-        return load_spec(Path(spec), texts, import_classes=True)
+        file = find_spec(Path(spec))
+        stack.enter_context(code_in(file.parent))
+        return load_spec(file, texts, import_classes=True)
     source = "the spec"
     try:
         text = json.dumps(data, default=_as_dict, ensure_ascii=False)  # which is YAML, too

@@ -5,7 +5,7 @@ telemetry, or, for a metric that follows from others, in `orchestrator.analysis.
 What reads the registry:
 
 - the objectives and published metrics that a spec may name, and their descriptions in its schema;
-- the metrics of the built-in workloads, which `rnnsweep workloads` lists;
+- the metrics of the built-in workloads, which `docs/workloads.md` lists;
 - the metrics that a pruned trial keeps, and the metrics of a trial that is timed in slices;
 - the columns that a query may name although no trial has them;
 - the tables, rankings and trade-offs of the report;
@@ -224,13 +224,13 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="peak_flops_per_s",
-        description="Measured peak of the device: operations per second of a matrix product.",
+        description="Measured peak of the GPU: operations per second of a matrix product.",
         better="more",
     ),
     Metric(
         name="model_flops_utilization_pct",
-        description="model_flops_per_s as a share of peak_flops_per_s.",
-        label="of the device's peak",
+        description="model_flops_per_s as a share of peak_flops_per_s, on a GPU.",
+        label="of the GPU's peak",
         unit="%",
         better="more",
         reported_in=("measures",),

@@ -40,14 +40,6 @@ class InspectionRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptLayerFact:
-    """A recurrent layer that the kernel `fused` leaves as its author wrote it, and why."""
-
-    name: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class ArmFact:
     """Whether an implementation can run the model of one probe on a device.
 
@@ -59,7 +51,6 @@ class ArmFact:
     implementation: str
     device: Device
     reason: str | None
-    kept: tuple[KeptLayerFact, ...] = ()
     is_masked: bool = False
 
 
@@ -69,12 +60,11 @@ class ModelFacts:
 
     `metrics` are computed in training, by Keras' names (`loss`, `mae`); validation adds `val_` to
     them. `validation_metrics` are those that only the validation computes, with their `val_`.
-    `data_digest` is None for random data. `parameters` counts the weights of the first probe.
+    `data_digest` is None for random data.
     """
 
     metrics: tuple[str, ...]
     data_digest: str | None
-    parameters: int
     arms: tuple[ArmFact, ...]
     validation_metrics: tuple[str, ...] = ()
 

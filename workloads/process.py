@@ -10,7 +10,6 @@ import os
 import resource
 import signal
 import sys
-import time
 from pathlib import Path
 from typing import NoReturn
 
@@ -23,7 +22,7 @@ from workloads.protocol import Device
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _ENDINGS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-"""The signals at which a reaper ends its trainer."""
+"""The signals at which the reaper ends its trainer."""
 
 
 def environment_for(implementation: Implementation, device: Device) -> dict[str, str]:
@@ -38,7 +37,7 @@ def environment_for(implementation: Implementation, device: Device) -> dict[str,
         variables |= backend.environment(device)
     own_backend = backends().get(implementation.backend)
     if own_backend is not None:
-        variables |= {**own_backend.environment(device), "KERAS_BACKEND": own_backend.keras_name}
+        variables |= {**own_backend.environment(device), "KERAS_BACKEND": own_backend.name}
     return variables
 
 
@@ -73,53 +72,36 @@ def die_with_parent(parent: int, number: int = signal.SIGKILL) -> None:
 def bind_trainer_to_parent(parent: int) -> None:
     """Tie a trainer and all its descendants to its parent, which decides about Ctrl-C.
 
-    It returns in a forked grandchild, the trainer. This process and its child remain as reapers:
-    they adopt the trainer's orphans, even daemons. When the trainer or the parent ends, or at
-    SIGTERM, they kill all that is left, and end as the trainer did. If one reaper is killed, the
-    other one does the work: Ray's worker may kill its children before it ends, and a workload its
-    parent. If both are killed, the parent of both ends their control group, where it could make
-    one. For the out-of-memory killer a trainer comes first.
+    It returns in a forked child, the trainer. This process remains as its reaper: it adopts the
+    trainer's orphans, even daemons. When the trainer or the parent ends, or at SIGTERM, it kills
+    all that is left, and ends as the trainer did. If the reaper is killed, the trainer dies, and
+    processes that the trainer has started may live on.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     die_with_parent(parent, signal.SIGTERM)
-    outer = os.getpid()
-    with contextlib.suppress(OSError):  # not delegated to this user
-        (group := control_group(outer)).mkdir()
-        (group / "cgroup.procs").write_text(str(outer))
-    _adopt_orphans()
-    if inner := os.fork():
-        _reap(inner)
-    die_with_parent(outer, signal.SIGTERM)
-    _adopt_orphans()
-    inner = os.getpid()
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    reaper = os.getpid()
     if trainer := os.fork():
-        os.setpgid(0, 0)  # what a trial sends to its process group reaches the outer reaper alone
         _reap(trainer)
-    die_with_parent(inner)
+    os.setpgid(0, 0)  # what a trial sends to its process group does not reach the reaper
+    die_with_parent(reaper)
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):  # the kernel's out-of-memory killer takes the trainer first
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
 
 
-def _adopt_orphans() -> None:
-    """Become the parent of descendants whose own parent ends."""
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
-
-
-def _reap(child: int) -> NoReturn:
-    """Wait for the child or for a signal to end; kill all descendants; end as the child did.
-
-    Signals stay blocked, and are waited for: the kernel sends the parent's death once for each
-    thread of the parent, so another signal comes while this process is at work.
-    """
+def _reap(trainer: int) -> NoReturn:
+    """Wait for the trainer or for a signal to end; kill all descendants; end as the trainer did."""
+    # Signals stay blocked, and are waited for: the kernel sends the parent's death once for each
+    # thread of the parent, so another signal comes while this process is at work.
     with Path(os.devnull).open("r+b") as nothing:  # the pipes are the trainer's alone
         os.dup2(nothing.fileno(), 0)
         os.dup2(nothing.fileno(), 1)
     pid, status, must_end = 0, int(signal.SIGKILL), False
-    while pid != child and not must_end:
+    while pid != trainer and not must_end:
         must_end = signal.sigwait({signal.SIGCHLD, *_ENDINGS}) in _ENDINGS
-        while pid != child and (ended := os.waitpid(-1, os.WNOHANG))[0]:  # one signal for several
+        while pid != trainer and (ended := os.waitpid(-1, os.WNOHANG))[0]:  # one signal for several
             pid, status = ended
     with contextlib.suppress(ChildProcessError):  # none is left
         while True:
@@ -127,11 +109,6 @@ def _reap(child: int) -> NoReturn:
                 with contextlib.suppress(psutil.Error):
                     process.kill()  # its own children become ours
             os.waitpid(-1, 0)
-    with contextlib.suppress(OSError):
-        group = control_group(os.getpid())
-        if group.parent.name == group.name:  # this process has one, and is in it
-            (group.parent.parent / "cgroup.procs").write_text(str(os.getpid()))
-            group.parent.rmdir()
     if os.WIFSIGNALED(status):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if (ended_by := os.WTERMSIG(status)) != signal.SIGKILL:
@@ -139,23 +116,3 @@ def _reap(child: int) -> NoReturn:
         os.kill(os.getpid(), ended_by)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {ended_by})
     os._exit(os.waitstatus_to_exitcode(status))
-
-
-def control_group(reaper: int) -> Path:
-    """Return the place of a reaper's control group (v2), which not everybody may make."""
-    mounts = map(str.split, Path("/proc/self/mounts").read_text().splitlines())
-    root = next((words[1] for words in mounts if words[2] == "cgroup2"), "/proc/none")
-    group = Path("/proc/self/cgroup").read_text().rpartition("0::/")[2].strip()
-    process_ids = Path("/proc/self/ns/pid").stat().st_ino  # containers may share the place
-    return Path(root, group, f"rnnsweep-{process_ids}.{reaper}")
-
-
-def end_control_group(reaper: int) -> None:
-    """Kill all that is left in a reaper's control group, if it has one; remove the group."""
-    with contextlib.suppress(OSError):
-        group = control_group(reaper)
-        for _ in range(5000):  # a group that a trial made within it may stay
-            with contextlib.suppress(OSError):  # it is not empty yet
-                group.rmdir()
-            (group / "cgroup.kill").write_text("1")  # an error, also at first, if it is not there
-            time.sleep(0.001)

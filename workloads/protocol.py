@@ -4,8 +4,7 @@ A trainer (`python -m workloads`) reads one request per line on standard input a
 events on standard output; the last one is `Result` or `Failure`. A trial that is timed in slices
 sends `Ready` once it is warm, then takes the commands `Slice`, answered with `SliceDone`, and
 `Finish`. Any other trial takes `Finish` at any time, to end early. Seconds in events are readings
-of `time.monotonic`, which all processes of a Linux machine share. Each
-event repeats the `nonce` of its request as `trial`.
+of `time.monotonic`, which all processes of a Linux machine share.
 """
 
 import dataclasses
@@ -78,7 +77,6 @@ class TrialRequest(_Message):
     on command; a slice takes about `slice_s`, and a step of it is a training step, or the
     prediction of a batch (`timed_work`). The model that the workload keeps is copied to the folder
     `model_path`. With `fingerprint` the trial computes a `Fingerprint` before its warm-up.
-    The `nonce` is random; without one, as by hand, events carry none.
     """
 
     workload: str
@@ -93,7 +91,6 @@ class TrialRequest(_Message):
     model_path: str | None = None
     fingerprint: bool = False
     code: Mapping[str, str] = field(default_factory=dict)
-    nonce: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,10 +299,8 @@ def artifact_refusal_reason(artifact: Artifact, stored: Mapping[str, str]) -> st
     return None
 
 
-def encode_message(message: TrialRequest | RoundCommand | Event, nonce: str = "") -> str:
+def encode_message(message: TrialRequest | RoundCommand | Event) -> str:
     """Return a request, a command or an event as one line, without its newline.
-
-    The `nonce` is taken from the request which the event answers.
 
     Raise `ProtocolError` for NaN, for infinite numbers, and for types that JSON does not have.
     """
@@ -313,8 +308,6 @@ def encode_message(message: TrialRequest | RoundCommand | Event, nonce: str = ""
     for tag in ("command", "event"):
         if hasattr(message, tag):
             body = {tag: getattr(message, tag), **body}
-    if nonce:
-        body["trial"] = nonce
     try:
         return json.dumps(body, allow_nan=False, default=_plain)
     except (TypeError, ValueError) as error:
@@ -339,14 +332,9 @@ def is_command(line: str) -> bool:
         return False
 
 
-def decode_event(line: str, nonce: str = "") -> Event:
-    """Read an event of the request with this nonce; raise `ProtocolError` for any other line."""
-    body = _object(line)
-    if (received := body.pop("trial", "")) != nonce:
-        raise ProtocolError(
-            f"expected an event of trial {nonce!r}; received one of {received!r:.80}: {line:.200}"
-        )
-    return _tagged(body, "event", _EVENTS)
+def decode_event(line: str) -> Event:
+    """Read an event line; raise `ProtocolError` for any other line."""
+    return _tagged(_object(line), "event", _EVENTS)
 
 
 def _plain(value: Any) -> Any:

@@ -18,12 +18,6 @@ SESSION_PACKAGE = "python_session"
 
 PICKLE = "functions.pickle"
 
-WHOLE_CODE = f"{SESSION_PACKAGE}/code.py"
-"""The file with the source text of the functions and of all that they read."""
-
-SESSION_PARTS = f"{SESSION_PACKAGE}/parts"
-"""The folder with a file for each function, class and value in that text."""
-
 
 def load_functions(init_file: str) -> dict[str, Any]:
     """Return the functions by their names; a traceback shows their lines as they were sent."""

@@ -44,8 +44,6 @@ from workloads.settings import TaskSettings, check_settings
 from workloads.tasks.task import Task
 
 Emit = Callable[[protocol.Event], None]
-EmitFor = Callable[[protocol.Event, str], None]
-"""A writer of an event of the request with this nonce."""
 
 _DETAIL_CHARACTERS = 6_000
 _NAMED = 5
@@ -70,12 +68,12 @@ class Channel:
         os.close(empty)
         self._writing = threading.Lock()  # a workload may report from threads of its own
 
-    def emit(self, event: protocol.Event, nonce: str = "") -> None:
+    def emit(self, event: protocol.Event) -> None:
         """Write one complete event line; a forked child writes none."""
         if os.getpid() != self._owner:
             print(f"dropped, a child process reports it: {event}", file=sys.stderr)  # noqa: T201
             return
-        line = memoryview((protocol.encode_message(event, nonce) + "\n").encode())
+        line = memoryview((protocol.encode_message(event) + "\n").encode())
         with self._writing:
             try:
                 while line:
@@ -157,7 +155,7 @@ class Lines:
         return is_late
 
 
-def answer_request(line: str, emit_for: EmitFor, claim: BackendClaim, lines: Lines) -> int:
+def answer_request(line: str, emit: Emit, claim: BackendClaim, lines: Lines) -> int:
     """Run the trial of a request line; a trial that is timed in slices also reads commands.
 
     Events of a thread that a workload leaves running go to standard error after its trial. Return 0
@@ -168,12 +166,9 @@ def answer_request(line: str, emit_for: EmitFor, claim: BackendClaim, lines: Lin
     try:
         request = protocol.decode_request(line)
     except protocol.ProtocolError as error:
-        emit_for(protocol.Failure("bad_request", str(error)), "")
+        emit(protocol.Failure("bad_request", str(error)))
         return 2
     owner, is_over = os.getpid(), False
-
-    def emit(event: protocol.Event) -> None:
-        emit_for(event, request.nonce)
 
     def emit_during_trial(event: protocol.Event) -> None:
         if is_over:

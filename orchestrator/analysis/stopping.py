@@ -1,4 +1,4 @@
-"""The rule of `blocks: auto`: a sweep stops once every speed-up is known precisely enough.
+"""The rule of `search.configs: auto`: a sweep stops once every speed-up is known precisely enough.
 
 It looks at the widths of the intervals alone. It never looks at a verdict, which leaves the
 estimates without bias (`docs/statistics.md`).
@@ -45,7 +45,7 @@ class PrecisionReached(StoppingRule):
     the interval of some pair is not known, and None if there is nothing to compare.
     """
 
-    name: ClassVar[str] = "blocks"
+    name: ClassVar[str] = "blocks"  # its key in 0.1.0, whose journals have it
 
     auto: AutoBlocks
     arms: tuple[Arm, ...]
@@ -118,7 +118,7 @@ class PrecisionReached(StoppingRule):
         able = {trial.arm for trial in trials if trial.status == "complete"}
         compared = {arm for pair in widths for arm in pair}
         silent = [str(arm) for arm in self.running_arms if arm in compared - able]
-        reason = f"{self.auto.most} are the most (blocks.at_most)"
+        reason = f"{self.auto.most} are the most (search.configs.at_most)"
         reason += f"; no trial of {' or '.join(silent)} completes" if silent else ""
         return StopDecision(reason, widest, blocks)
 

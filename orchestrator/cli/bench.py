@@ -39,7 +39,7 @@ of them failed.
 
 @command(
     examples=[
-        "rnnsweep bench tensorflow/portable torch/fused --workload char_rnn --set units=128",
+        "rnnsweep bench tensorflow/portable torch/fused --set settings.units=128",
         "rnnsweep bench tensorflow/portable torch/fused --model mine:build --data mine:load",
     ],
     notes=_NOTES,
@@ -59,7 +59,9 @@ of them failed.
     metavar="MODULE:LOAD",
     help="The function that loads the data of your model; without it they are random.",
 )
-@options.set_option("Use this setting of the workload, such as units=128; may be repeated.")
+@options.set_option(
+    "Use this setting of the workload, such as settings.units=128; may be repeated."
+)
 @click.option("--hardware", "device", default="cpu", show_default=True, help="cpu, gpu or a GPU.")
 @click.option(
     "--of",
@@ -80,7 +82,6 @@ of them failed.
     "--export-json",
     help="Also write the results to this file, as `report --format json` does.",
 )
-@options.new_file_option("--save-spec", help="Also write a spec to start a sweep from.")
 @options.wait_quiet_option
 @options.json_progress_option
 def bench(
@@ -91,7 +92,6 @@ def bench(
     timed_work: TimedWork,
     rounds: int,
     export_json: Path | None,
-    save_spec: Path | None,
     **named: Any,
 ) -> int:
     """Compare the speed of IMPLEMENTATIONs on this machine."""
@@ -111,8 +111,6 @@ def bench(
     made = benches.make_bench(
         implementations, timed or {"workload": "char_rnn"}, overrides, device, timed_work
     )
-    if save_spec is not None:
-        write_output(benches.as_spec(made).encode(), save_spec)
     _show_estimate(made, rounds, str(made.effort(rounds)))
     _wait_until_quiet(look, made, named["wait_quiet_s"])
     with interrupted_by(signal.SIGTERM):

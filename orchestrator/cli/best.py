@@ -55,7 +55,6 @@ def _limit_option(
 @_limit_option("--min", "at_least", "Require at least this mean of a metric; may be repeated.")
 @_limit_option("--max", "at_most", "Require at most this mean of a metric; may be repeated.")
 @click.option("--arm", default="*", help="Choose on this implementation or arm only.")
-@options.generation_option
 @click.option(
     "--code", is_flag=True, help="Print a module of Python that puts its implementation to use."
 )
@@ -67,7 +66,6 @@ def best(  # noqa: PLR0913  (its options)
     at_least: Mapping[str, float],
     at_most: Mapping[str, float],
     arm: str,
-    generation: int | None,
     code: bool,
     form: Any,
     path: Path | None,
@@ -80,9 +78,7 @@ def best(  # noqa: PLR0913  (its options)
         raise click.UsageError("--code is a format of its own: leave --format out")
     if not (code or form):
         form = options.usual_form(path, _FORMATS)
-    choice = api.best(
-        sweep, metric, at_least=at_least, at_most=at_most, arm=arm, generation=generation
-    )
+    choice = api.best(sweep, metric, at_least=at_least, at_most=at_most, arm=arm)
     if code:
         write_output(choice.code().encode(errors="replace"), path)
     elif form == "yaml":

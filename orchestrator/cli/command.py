@@ -34,23 +34,18 @@ class CommandWithExamples(click.Command):
 
 
 def command(
-    name: str | None = None,
-    *,
-    examples: Sequence[str],
-    notes: str = "",
-    params: list[click.Parameter] | None = None,
+    *, examples: Sequence[str], notes: str = ""
 ) -> Callable[[Callable[..., int | None]], CommandWithExamples]:
     """Return a decorator that makes a command of a function, which returns its exit code.
 
-    The docstring of the function is the first part of the help. `examples` are lines to type, and
-    `notes` a text for the end of the help. The name is the function's name by default, and
-    `params` are those that the function's own decorators do not add.
+    The name of the function is the command's name, and its docstring the first part of the help.
+    `examples` are lines to type, and `notes` a text for the end of the help.
     """
     lines = "".join(f"\n  {line}" for line in examples)
     epilog = f"\b\nExamples:{lines}\n\n{notes}"
 
     def decorate(function: Callable[..., int | None]) -> CommandWithExamples:
-        make = click.command(name, cls=CommandWithExamples, epilog=epilog, params=params)
+        make = click.command(cls=CommandWithExamples, epilog=epilog)
         made = make(_with_exit_code(function))
         made.examples = tuple(examples)
         return made

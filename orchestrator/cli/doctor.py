@@ -16,6 +16,7 @@ from orchestrator.cli.exit_codes import COMPLETE, WITH_FAILURES
 from orchestrator.cli.messages import show, show_progress
 from orchestrator.cli.output import write
 from orchestrator.core.formats import Format
+from orchestrator.core.shipped_sweeps import spec_as_typed
 from orchestrator.storage.home import sweep_home
 
 DOCTOR = Format("a check of a machine", 1, id="rnnsweep-doctor")
@@ -23,7 +24,7 @@ _COLOURS = {"ok": "green", "warning": "yellow", "left out": "yellow", "missing":
 
 
 @command(
-    examples=["rnnsweep doctor --for quickstart.yaml"],
+    examples=["rnnsweep doctor --for quickstart"],
     notes=(
         "Exit code 1 if something is missing that every sweep needs, or the sweep of --for. Arms "
         "that cannot run here are left out of a sweep, and missing only if no arm can run."
@@ -34,7 +35,7 @@ _COLOURS = {"ok": "green", "warning": "yellow", "left out": "yellow", "missing":
     "spec",
     metavar="SPEC",
     type=options.FILE,
-    callback=options.find_code_next_to,
+    callback=options.find_spec_and_code,
     help="Check what this spec needs.",
 )
 @click.option(
@@ -73,7 +74,7 @@ def doctor(spec: Path | None, address: str | None, form: str | None) -> int:
 
 def _describe_missing(missing: list[str], left_out: list[str], spec: Path | None) -> str:
     text = f"Missing: {', '.join(missing)}" if missing else "Ready"
-    if left_out:
-        names = ", ".join(left_out)
-        text += f". Left out of the sweep: {names} (rnnsweep plan {shlex.quote(str(spec))})"
+    if left_out and spec is not None:
+        plan = f"rnnsweep plan {shlex.quote(spec_as_typed(spec))}"
+        text += f". Left out of the sweep: {', '.join(left_out)} ({plan})"
     return text

@@ -14,18 +14,12 @@ from orchestrator.cli.command import command
 from orchestrator.cli.messages import show, unwritable
 from orchestrator.cli.output import write_output
 from orchestrator.core.errors import Refusal
-from orchestrator.core.version import ROOT
+from orchestrator.core.shipped_sweeps import sweeps_folder
 
 TEMPLATES = ("quickstart", "timing", "cluster", "own-model", "own-workload")
 """Names of files of `sweeps/`, `-` for `_`: a spec, and a module next to it if there is one."""
 
 _SCHEMA, _SCHEMA_COPY = "../orchestrator/spec/spec.schema.json", "rnnsweep.schema.json"
-
-
-def sweeps_folder() -> Path:
-    """Return the folder of example sweeps, in the installed wheel or else in the checkout."""
-    packaged = ROOT / "orchestrator" / "sweeps"
-    return packaged if packaged.is_dir() else ROOT / "sweeps"
 
 
 _NOTES = """

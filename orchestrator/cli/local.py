@@ -1,64 +1,40 @@
-"""Sweeps of this machine, read from their journals: how far they are, and the list of them."""
+"""How far sweeps are: those of this machine, read from their journals, and those of its store."""
 
 import contextlib
 import dataclasses
-import datetime
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from orchestrator.cli.messages import show
 from orchestrator.core.errors import Refusal
 from orchestrator.core.failures import FailureLimit, describe_failures
-from orchestrator.core.formats import Format
 from orchestrator.core.text import duration
 from orchestrator.core.trial import FinishedTrial, count_expected
 from orchestrator.storage.heartbeat import read_heartbeat
-from orchestrator.storage.home import HomeUnusable, SweepFolder
+from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import JournalState, read, read_running
 from orchestrator.storage.lock import holder
 from orchestrator.storage.tracking.trackers import is_missing, without_passwords
 
-STATUS = Format("the status of sweeps", 1, id="rnnsweep-status")
 _COUNTS = ("trials", "trials_expected", "trials_failed")
 """Metrics of a sweep's parent run, which it has from its first report on."""
-_LAST_S = datetime.datetime.max.replace(tzinfo=datetime.UTC).timestamp() - 1
-"""The last time that has a date: times in a store may have been changed."""
 
 
-def describe_sweeps(home: Path, name: str | None) -> str:
-    """Return a paragraph for each readable sweep of the home, or for the one of that name."""
-    if name is not None:
-        return _describe(expect_sweep(home, name))
-    texts = list[str]()
-    for folder in _folders(home):
-        with _skipped(folder.name):
-            texts.append(_describe(folder))
-    elsewhere = "set RNNSWEEP_HOME to the folder that has them"
-    return "".join(texts) or f"no sweeps in {home}. Run one (rnnsweep run SPEC), or {elsewhere}\n"
+def describe_sweep(home: Path, name: str) -> str:
+    """Return a paragraph on the progress of a sweep of the home."""
+    return _describe(expect_sweep(home, name))
 
 
-def status_json(home: Path, name: str | None) -> dict[str, Any]:
-    """Return the progress of each readable sweep of the home, or of the one of that name."""
-    rows = list[dict[str, Any]]()
-    if name is not None:
-        rows.append(_status(expect_sweep(home, name)))
-    else:
-        for folder in _folders(home):
-            with _skipped(folder.name):
-                rows.append(_status(folder))
-    return {**STATUS.head(), "at_s": time.time(), "home": str(home), "sweeps": rows}
-
-
-def _status(folder: SweepFolder) -> dict[str, Any]:
-    """Return the progress of a sweep as JSON data; times are seconds since the epoch."""
-    number = folder.latest()
-    state, driver = read(folder.generation(number)), holder(folder.path)
-    heartbeat = read_heartbeat(folder.path)
+def sweep_row(folder: SweepFolder, number: int) -> dict[str, Any]:
+    """Return the progress of a generation as JSON data; times are seconds since the epoch."""
+    state = read(folder.generation(number))
+    is_latest = number == folder.latest()
+    driver = holder(folder.path) if is_latest else None
+    heartbeat = read_heartbeat(folder.path) if is_latest else None
     row: dict[str, Any] = {
         "sweep": state.identity.label if state else folder.name,
         "generation": number,
@@ -67,20 +43,16 @@ def _status(folder: SweepFolder) -> dict[str, Any]:
         "trials": None,
         "running": [],
         "heartbeat": dataclasses.asdict(heartbeat) if heartbeat else None,
+        "last_s": None,
+        "nodes": [],
+        "kept_in": ["home"],
     }
     if state is None or not state.sessions:
         return row
     session = state.sessions[-1]
     extent = _extent_of_last_plan(state)
-    finished = extent.finished
-    outcomes = Counter(done.outcome.status for done in finished)
-    row["trials"] = {
-        "ended": len(finished),
-        "expected": extent.trials,
-        "at_most": session.may_stop_early and not state.stop_decision,
-        "outcomes": dict(sorted(outcomes.items())),
-        "last_ended_s": max((done.ended_s for done in finished), default=None),
-    }
+    is_open = session.may_stop_early and not state.stop_decision
+    row |= _outcomes(extent.finished, extent.trials, session.at_s, at_most=is_open)
     row["blocks"] = {"suggested": extent.suggested_blocks, "expected": extent.blocks}
     row["session"] = {
         "started_s": session.at_s,
@@ -91,6 +63,26 @@ def _status(folder: SweepFolder) -> dict[str, Any]:
         running = read_running(folder.generation(number), session.at_s)
         row["running"] = [{"since_s": since_s, "what": text} for since_s, text in running]
     return row
+
+
+def _outcomes(
+    trials: Sequence[FinishedTrial], expected: int, begun_s: float, *, at_most: bool = False
+) -> dict[str, Any]:
+    """Return what trials tell of a sweep's progress, for its row."""
+    outcomes = Counter(trial.status for trial in trials)
+    last_ended_s = max((trial.ended_s for trial in trials), default=None)
+    return {
+        "trials": {
+            "ended": len(trials),
+            "expected": expected,
+            "at_most": at_most,
+            "failed": outcomes["failed"],
+            "outcomes": dict(sorted(outcomes.items())),
+            "last_ended_s": last_ended_s,
+        },
+        "last_s": max(begun_s, last_ended_s or begun_s),
+        "nodes": sorted({trial.node for trial in trials} - {""}),
+    }
 
 
 def _state_word(state: JournalState | None, *, is_running: bool) -> str:
@@ -111,8 +103,6 @@ def _skipped(name: str) -> Iterator[None]:
 
 
 def _folders(home: Path) -> list[SweepFolder]:
-    if home.exists() and not home.is_dir():
-        raise HomeUnusable(home, "not a directory")
     folder = home / "sweeps"
     entries = folder.iterdir() if folder.is_dir() else ()
     return [
@@ -133,28 +123,17 @@ def expect_sweep(home: Path, name: str) -> SweepFolder:
 
 
 def sweep_rows(home: Path, tracking_uri: str | None = None) -> list[dict[str, Any]]:
-    """Return the generations of sweeps of a home and a store, the latest first, as JSON data."""
+    """Return the generations of sweeps of a home and a store as `sweep_row` does, latest first."""
     rows = dict[str, dict[str, Any]]()
-    for folder, number in [
-        (folder_of_home, n)
-        for folder_of_home in _folders(home)
-        for n in folder_of_home.generations()
-    ]:
+    for folder in _folders(home):
         with _skipped(folder.name):
-            state = read(folder.generation(number))
-            if state is not None and state.sessions:
-                is_running = number == folder.latest() and holder(folder.path) is not None
-                ended = state.ended.state if state.ended else "stopped"
-                word = "running" if is_running else ended
-                extent, begun_s = _extent_of_last_plan(state), state.sessions[-1].at_s
-                rows[state.identity.label] = _row_of(
-                    word, extent.finished, extent.trials, begun_s, "home"
-                )
+            for number in folder.generations() or [0]:
+                row = sweep_row(folder, number)
+                rows[row["sweep"]] = row
     if tracking_uri and not is_missing(tracking_uri):
         with _skipped(f"the store {without_passwords(tracking_uri)}"):
             _add_stored(rows, tracking_uri)
-    listed = ({"sweep": label, **row} for label, row in rows.items())
-    return sorted(listed, key=itemgetter("last"), reverse=True)
+    return sorted(rows.values(), key=lambda row: row["last_s"] or 0.0, reverse=True)
 
 
 def _add_stored(rows: dict[str, dict[str, Any]], tracking_uri: str) -> None:
@@ -173,42 +152,38 @@ def _add_stored(rows: dict[str, dict[str, Any]], tracking_uri: str) -> None:
         if label in rows:
             rows[label]["kept_in"].append("store")
             continue
+        row = {
+            "sweep": label,
+            "generation": int(number),
+            "driver": None,
+            "running": [],
+            "heartbeat": None,
+            "kept_in": ["store"],
+        }
         state, counts = run.tags.get("state"), [run.metrics.get(name, -1) for name in _COUNTS]
         nodes = run.tags.get("latest.nodes", run.params.get("nodes"))
         if state in ("complete", "stopped") and min(counts) >= 0 and nodes is not None:
-            names = nodes.split(", ")  # MLflow has text only (`to_params` of the report joins them)
-            rows[label] = _row(state, counts, run.end_ms / 1000, names, "store")
+            ended, expected, failed = map(int, counts)
+            rows[label] = row | {
+                "state": state,
+                "trials": {
+                    "ended": ended,
+                    "expected": expected,
+                    "at_most": False,
+                    "failed": failed,
+                    "outcomes": None,  # only the trials have them
+                    "last_ended_s": None,
+                },
+                "last_s": run.end_ms / 1000,
+                # MLflow has text only (`to_params` of the report joins them).
+                "nodes": nodes.split(", "),
+            }
             continue
         with _skipped(label):
             name = label.removesuffix(f"#{number}")
             record = reader.read_stored_sweep(tracking_uri, name, int(number))
-            begun_s = run.start_ms / 1000
-            rows[label] = _row_of(
-                record.state, record.trials, record.expected_trials, begun_s, "store"
-            )
-
-
-def _row_of(
-    state: str, trials: Sequence[FinishedTrial], expected: int, begun_s: float, place: str
-) -> dict[str, Any]:
-    failed = sum(trial.status == "failed" for trial in trials)
-    last_s = max([begun_s, *(trial.ended_s for trial in trials)])
-    return _row(
-        state, (len(trials), expected, failed), last_s, (trial.node for trial in trials), place
-    )
-
-
-def _row(
-    state: str, counts: Iterable[float], last_s: float, nodes: Iterable[str], place: str
-) -> dict[str, Any]:
-    last = datetime.datetime.fromtimestamp(min(max(last_s, 0), _LAST_S), datetime.UTC)
-    return {
-        "state": state,
-        **dict(zip(("trials", "expected", "failed"), map(int, counts), strict=True)),
-        "last": f"{last:%Y-%m-%dT%H:%M:%SZ}",
-        "nodes": sorted({*nodes} - {""}),
-        "kept_in": [place],
-    }
+            outcomes = _outcomes(record.trials, record.expected_trials, run.start_ms / 1000)
+            rows[label] = row | {"state": record.state} | outcomes
 
 
 def _describe(folder: SweepFolder) -> str:

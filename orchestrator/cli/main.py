@@ -11,33 +11,27 @@ import click
 from orchestrator import __version__
 from orchestrator.cli.bench import bench
 from orchestrator.cli.best import best
-from orchestrator.cli.check import check_command
 from orchestrator.cli.command import CommandGroup, CommandWithExamples
 from orchestrator.cli.compare import compare
-from orchestrator.cli.demo import demo
 from orchestrator.cli.doctor import doctor
 from orchestrator.cli.exit_codes import EXIT_CODES_HELP
-from orchestrator.cli.export import export
 from orchestrator.cli.hardware import hardware
 from orchestrator.cli.init import init
-from orchestrator.cli.list_sweeps import list_command
 from orchestrator.cli.logs import logs
 from orchestrator.cli.plan import plan
 from orchestrator.cli.query import query
-from orchestrator.cli.repair import repair
 from orchestrator.cli.report import report
 from orchestrator.cli.run import run
 from orchestrator.cli.status import status
 from orchestrator.cli.stop import stop
 from orchestrator.cli.submit import submit
 from orchestrator.cli.ui import ui
-from orchestrator.cli.workloads import workloads
 
 GROUPS: Mapping[str, Sequence[CommandWithExamples]] = {
-    "Run": (init, demo, plan, run, submit, status, logs, stop, check_command, repair),
-    "Read": (list_command, report, best, query, export, ui),
+    "Run": (init, plan, run, submit, status, logs, stop),
+    "Read": (report, query, best, ui),
     "Compare": (bench, compare),
-    "Machine": (doctor, hardware, workloads),
+    "Machine": (doctor, hardware),
 }
 """The commands by the groups of `rnnsweep --help`, in its order."""
 
@@ -50,4 +44,7 @@ GROUPS: Mapping[str, Sequence[CommandWithExamples]] = {
 )
 @click.version_option(__version__, prog_name="rnnsweep")
 def main() -> None:
-    """Sweep recurrent networks over hardware and implementations, and compare them."""
+    """Sweep recurrent networks over hardware and implementations, and compare them.
+
+    Begin with `rnnsweep run quickstart`, a sweep of three minutes.
+    """

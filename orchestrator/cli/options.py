@@ -6,6 +6,7 @@ import functools
 import json
 import re
 import sys
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -14,6 +15,7 @@ import click
 
 from orchestrator.cli.messages import choose_messages, show
 from orchestrator.core.errors import Refusal
+from orchestrator.core.shipped_sweeps import find_spec, shipped_sweeps, spec_as_typed
 from orchestrator.core.start_command import StartCommand
 from orchestrator.storage.home import sweep_home
 from workloads.own_code import code_in
@@ -30,15 +32,30 @@ FILE = click.Path(path_type=Path)
 """The type of an argument that is a path."""
 
 
-def find_code_next_to(context: click.Context, _: click.Parameter, spec: Path | None) -> Path | None:
-    """Let the modules that a spec names be found in its folder, while the command runs."""
-    if spec is not None:
-        context.with_resource(code_in(spec.parent))
-    return spec
+def find_spec_and_code(
+    context: click.Context, _: click.Parameter, spec: Path | None
+) -> Path | None:
+    """Return the file of a spec; let the modules that it names be found next to it.
+
+    They are found while the command runs.
+    """
+    if spec is None:
+        return None
+    file = find_spec(spec)
+    context.with_resource(code_in(file.parent))
+    return file
 
 
-spec_argument = click.argument("spec", type=FILE, callback=find_code_next_to)
-"""The path of a spec, next to which the code of its workload may be."""
+spec_argument = click.argument("spec", type=FILE, callback=find_spec_and_code)
+"""The path of a spec, next to which the code of its workload may be, or a shipped sweep's name."""
+
+_NAMES = textwrap.fill(", ".join(shipped_sweeps()), 76, break_on_hyphens=False)
+SPEC_NOTES = f"""
+\b
+SPEC is a file, or the name of a sweep that comes with rnnsweep:
+{textwrap.indent(_NAMES, "  ")}
+"""
+"""The end of the help of a command that takes a spec."""
 
 
 def _sweep_names(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
@@ -119,12 +136,6 @@ json_option = click.option(
     "--format", "form", type=click.Choice(("text", "json")), help="Print text or JSON."
 )
 
-generation_option = click.option(
-    "--generation",
-    type=click.IntRange(min=1),
-    help="Read this generation, counted from 1 (or name it, as in NAME#1).",
-)
-
 
 def in_a_folder(_: click.Context, __: click.Parameter, path: Path | None) -> Path | None:
     """Refuse a path in a folder that does not exist, before any work is done."""
@@ -186,11 +197,6 @@ def expect_no_terminal(form: str, path: Path | None, sweep: str) -> None:
 
 
 _START_OPTIONS: Sequence[Callable[[Callable[..., int]], Callable[..., int]]] = (
-    click.option(
-        "--accept-provisional",
-        is_flag=True,
-        help="With blocks: auto, count speed-ups that were measured on a busy machine.",
-    ),
     click.option("-q", "--quiet", is_flag=True, help="Print only the report, warnings and errors."),
     click.option("-y", "--yes", is_flag=True, help="Start a large sweep without confirmation."),
     click.option("--retry-failed", is_flag=True, help="Re-run failed trials."),
@@ -210,14 +216,13 @@ def start_options(function: Callable[..., int]) -> Callable[..., int]:
     """Add the argument and the options that every start of a sweep has."""
 
     @functools.wraps(function)
-    def start(*, overrides: Sequence[str], accept_provisional: bool, **options: Any) -> int:
-        accepted = ["disturbed.accept_provisional=true"] if accept_provisional else []
+    def start(**options: Any) -> int:
         if options["take_over"]:
             text = (
                 "another driver that still runs this sweep stops when it next renews its lease, and"
             )
             show(f"Warning: {text} what it has not recorded is run once more\n", err=True)
-        return function(overrides=(*overrides, *accepted), **options)
+        return function(**options)
 
     decorated: Callable[..., int] = start
     for option in _START_OPTIONS:
@@ -238,18 +243,16 @@ def prices_override(prices: Sequence[Price]) -> str:
 
 def start_command(
     command: str,
-    spec: Path | None,
+    spec: Path,
     overrides: Sequence[str],
     *,
     address: str | None = None,
     home: str | None = None,
-    prometheus: Path | None = None,
 ) -> StartCommand:
     """Return the start of a sweep as it was typed, without what concerns this start alone."""
-    words = ["rnnsweep", command, *([str(spec)] if spec else [])]
+    words = ["rnnsweep", command, spec_as_typed(spec)]
     words += ["--address", address] if address else []
     kept = ["--home", home] if home else []
-    kept += ["--prometheus", str(prometheus)] if prometheus else []
     return StartCommand(tuple(words), tuple(overrides), tuple(kept))
 
 

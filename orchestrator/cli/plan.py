@@ -35,9 +35,11 @@ PLAN = Format("a plan", 5, id="rnnsweep-plan")
 
 
 @command(
-    examples=["rnnsweep plan quickstart.yaml --set search.configs=12"],
-    notes="A spec that `rnnsweep run` would refuse is refused with the same message. It "
-    "writes nothing, and does not look whether it could.",
+    examples=["rnnsweep plan quickstart", "rnnsweep plan mine.yaml --set search.configs=12"],
+    notes=f"""
+A spec that `rnnsweep run` would refuse is refused with the same message. It writes nothing, and
+does not look whether it could.
+{options.SPEC_NOTES}""",
 )
 @options.spec_argument
 @options.spec_set_option
@@ -129,7 +131,7 @@ def _plan_text(spec: SweepSpec, work: RemainingWork) -> str:
 def _lines_here(left: TimeLeft, *, at_most: bool) -> Iterator[str]:
     """Yield how much is done, and how long the rest may take on the present nodes.
 
-    With `at_most` a sweep may end with fewer trials (`blocks: auto`, or a pruner).
+    With `at_most` a sweep may end with fewer trials (`configs: auto`, or a pruner).
     """
     if not left.remaining:
         trials = counted(left.done, "trial")

@@ -58,21 +58,6 @@ are in UTC. A query cannot reach files, the network or other data.
 )
 @click.option("--limit", metavar="N", type=click.IntRange(min=0), help="Print at most N rows.")
 @click.option("--list", "lists_columns", is_flag=True, help="List the columns instead of the rows.")
-@click.option(
-    "--memory-mib",
-    type=click.IntRange(min=16),
-    default=2048,
-    show_default=True,
-    help="Let the query use this much memory.",
-)
-@click.option(
-    "--timeout-s",
-    type=click.FloatRange(min=0, min_open=True),
-    default=300.0,
-    show_default=True,
-    help="End the query after so many seconds.",
-)
-@options.generation_option
 @options.output_options(_FORMATS)
 def query(  # noqa: PLR0913  (its options)
     *,
@@ -84,15 +69,11 @@ def query(  # noqa: PLR0913  (its options)
     sort_names: str | None,
     limit: int | None,
     lists_columns: bool,
-    memory_mib: int,
-    timeout_s: float,
-    generation: int | None,
     form: Any,
     path: Path | None,
 ) -> None:
     """Print the trials of SWEEP that match WHERE, or the result of SQL."""
     from orchestrator.report.query import (
-        QueryLimits,
         as_bytes,
         param_columns,
         query_records,
@@ -108,8 +89,7 @@ def query(  # noqa: PLR0913  (its options)
     form = form or options.usual_form(path, _FORMATS)
     options.expect_no_terminal(form, path, sweep)
     store = tracking_uri(sweep_home(), os.environ)
-    asked = {sweep: generation, **dict.fromkeys(also)}
-    read = {label: read_rows(store, label, number) for label, number in asked.items()}
+    read = {label: read_rows(store, label) for label in (sweep, *also)}
     sweeps = {label: record for label, (record, _) in read.items()}
     rows = {label: table for label, (_, table) in read.items()}
     record = sweeps[sweep]
@@ -128,7 +108,6 @@ def query(  # noqa: PLR0913  (its options)
         limit=limit,
         sql=sql,
         lists=lists_columns,
-        limits=QueryLimits(memory_mib, timeout_s),
     )
     if not (wanted or sql or lists_columns) and form == "table":
         result = result[usual_columns(record, rows[sweep], list(result))]

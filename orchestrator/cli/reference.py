@@ -14,7 +14,7 @@ import click
 
 from orchestrator.cli.main import main
 from orchestrator.core.trial_columns import COLUMNS
-from orchestrator.diagnostics.workload_catalogue import Catalogue, catalogue_document
+from orchestrator.diagnostics.workload_catalogue import catalogue_document
 from orchestrator.report.document import Document, Section, Table
 from orchestrator.report.formats.json_schema import REPORT_SCHEMA_FILE, report_schema_text
 from orchestrator.report.formats.text import to_markdown
@@ -43,7 +43,7 @@ def generated_parts() -> dict[str, str]:
     parts = {
         "spec.md": to_markdown(Document("Every key", (Section(""), *sections))),
         "commands.md": "\n\n".join(["# Help of each command", *_command_help()]) + "\n",
-        "workloads.md": to_markdown(catalogue_document(Catalogue(()))),
+        "workloads.md": to_markdown(catalogue_document()),
         "mlflow.md": to_markdown(_names_of_trials()),
     }
     return {page: re.sub("^#", "##", text, flags=re.MULTILINE) for page, text in parts.items()}

@@ -63,7 +63,6 @@ on the head of the cluster and fetched, for stores that only it can reach.
 @options.set_option(
     "Count with other prices in this report alone: prices=FILE, or prices=[…] as in a spec."
 )
-@options.generation_option
 @click.option(
     "--plots",
     metavar="DIR",
@@ -88,7 +87,6 @@ def report(  # noqa: PLR0913  (its options)
     baseline: str | None,
     targets: tuple[float, ...],
     overrides: tuple[str, ...],
-    generation: int | None,
     plots: Path | None,
     full: bool,
     parts: tuple[str, ...],
@@ -109,7 +107,6 @@ def report(  # noqa: PLR0913  (its options)
         words = [
             f"--format={form}",
             *([f"--baseline={baseline}"] if baseline is not None else []),
-            *([f"--generation={generation}"] if generation is not None else []),
             *(f"--target={target}" for target in targets),
             *([f"--set={options.prices_override(prices)}"] if prices else []),
             *(f"--section={part}" for part in parts),
@@ -119,7 +116,7 @@ def report(  # noqa: PLR0913  (its options)
         return COMPLETE
     if sweep is None:
         sweep = _latest_sweep()
-    record = api.read_sweep(sweep, generation=generation)
+    record = api.read_sweep(sweep)
     from orchestrator.report import render
 
     if prices:
@@ -177,9 +174,10 @@ def _latest_sweep() -> str:
     from orchestrator.cli.local import sweep_rows
 
     home = sweep_home()
-    sweeps = sweep_rows(home) or sweep_rows(home, tracking_uri(home, os.environ))
+    here = [row["sweep"] for row in sweep_rows(home) if row["trials"]]
+    sweeps = here or [row["sweep"] for row in sweep_rows(home, tracking_uri(home, os.environ))]
     if not sweeps:
         raise Refusal(f"no sweep in {home} or its store. Run one first: rnnsweep run SPEC")
-    latest: str = sweeps[0]["sweep"]
-    show(f"{latest} is the latest sweep; rnnsweep list shows all\n", err=True)
+    latest: str = sweeps[0]
+    show(f"{latest} is the latest sweep; rnnsweep status shows all\n", err=True)
     return latest

@@ -31,14 +31,14 @@ _QUICK_TRIALS = 10_000
 """After Ctrl-C, print the report at once only for sweeps up to this many trials (about 2 s)."""
 
 
-@command(examples=["rnnsweep run quickstart.yaml --set search.configs=12"])
+@command(
+    examples=["rnnsweep run quickstart", "rnnsweep run mine.yaml --set search.configs=12"],
+    notes=options.SPEC_NOTES,
+)
 @options.start_options
 @options.wait_quiet_option
 @options.json_progress_option
 @options.address_option
-@options.new_file_option(
-    "--prometheus", help="Also write the sign of life to this file, for Prometheus' node exporter."
-)
 @options.typed_as_option
 def run(  # noqa: PLR0913, PLR0917  (its options)
     spec: Path,
@@ -48,13 +48,12 @@ def run(  # noqa: PLR0913, PLR0917  (its options)
     quiet: bool,
     typed: StartCommand | None,
     wait_quiet_s: float | None,
-    prometheus: Path | None,
     fresh: bool,
     retry_failed: bool,
     same_code: bool,
     take_over: bool,
 ) -> int:
-    """Run or resume the sweep of a SPEC file, then report on it."""
+    """Run or resume the sweep of a SPEC, then report on it."""
     from orchestrator.execution.workload_check import check_spec_file
 
     tell = None if quiet else show_progress  # before what takes seconds
@@ -68,9 +67,7 @@ def run(  # noqa: PLR0913, PLR0917  (its options)
     from orchestrator.storage.tracking.trackers import tracking_uri
 
     home = sweep_home()
-    typed = typed or options.start_command(
-        "run", spec, overrides, address=address, prometheus=prometheus
-    )
+    typed = typed or options.start_command("run", spec, overrides, address=address)
     resume = str(typed.with_flags("--retry-failed") if retry_failed else typed)
     run_options = RunOptions(
         home,
@@ -81,7 +78,6 @@ def run(  # noqa: PLR0913, PLR0917  (its options)
         same_code=same_code,
         take_over=take_over,
         wait_quiet_s=wait_quiet_s,
-        prometheus=prometheus,
         start=typed,
     )
     folder = SweepFolder(home, checked.name)

@@ -5,8 +5,12 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
+import os
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,32 +20,87 @@ from orchestrator.cli.command import command
 from orchestrator.cli.messages import show
 from orchestrator.cli.output import write
 from orchestrator.core.errors import Refusal, printable
-from orchestrator.core.text import duration
+from orchestrator.core.formats import Format
+from orchestrator.core.text import counted, duration
 from orchestrator.storage.home import sweep_home
 
 if TYPE_CHECKING:
     from orchestrator.cluster.jobs import Cluster, Submitted
+    from orchestrator.report.document import Document
+
+STATUS = Format("the status of sweeps", 2, id="rnnsweep-status")
+_LAST_S = datetime.datetime.max.replace(tzinfo=datetime.UTC).timestamp() - 1
+"""The last time that has a date: times in a store may have been changed."""
+
+_NOTES = """
+Without SWEEP, all sweeps of RNNSWEEP_HOME and of MLflow's store are listed, the latest first. With
+SWEEP, its progress is read from RNNSWEEP_HOME. With --address, it is of the sweeps that were
+submitted to a cluster.
+"""
 
 
-@command(
-    examples=["rnnsweep status quickstart"],
-    notes="Without --address these are the sweeps that run, or have run, on this machine.",
-)
+@command(examples=["rnnsweep status", "rnnsweep status quickstart"], notes=_NOTES)
 @options.sweep_argument("sweep", required=False)
 @options.dashboard_option()
 @options.json_option
 def status(sweep: str | None, address: str | None, form: str | None) -> None:
-    """Show the progress of one SWEEP or of all."""
-    from orchestrator.cli import local
-
-    if address is None and form == "json":
-        write(local.status_json(sweep_home(), sweep))
-    elif address is None:
-        show(printable(local.describe_sweeps(sweep_home(), sweep)))
+    """List all sweeps, or show the progress of one SWEEP."""
+    if address is None:
+        _show_status(sweep_home(), sweep, form)
     elif form == "json":
         raise click.UsageError("--format json: the sweeps of this machine only, without --address")
     else:
         show(_describe_submitted(address, sweep))
+
+
+def _show_status(home: Path, sweep: str | None, form: str | None) -> None:
+    """Print the progress of one sweep of this machine, or the list of all."""
+    from orchestrator.cli import local
+    from orchestrator.storage.tracking.trackers import tracking_uri, without_passwords
+
+    if sweep is not None and form != "json":
+        show(printable(local.describe_sweep(home, sweep)))
+        return
+    store = tracking_uri(home, os.environ)
+    if sweep is not None:
+        folder = local.expect_sweep(home, sweep)
+        rows = [local.sweep_row(folder, folder.latest())]
+    else:
+        rows = local.sweep_rows(home, store)
+    places = {"home": str(home), "store": without_passwords(store)}
+    if form == "json":
+        write({**STATUS.head(), "at_s": time.time(), **places, "sweeps": rows})
+    else:
+        where = f"the home {places['home']} and the store {places['store']}"
+        write(_list(rows, where))
+
+
+def _list(rows: Sequence[dict[str, Any]], where: str) -> Document:
+    """Return a table with a line for each sweep."""
+    from orchestrator.report.document import Column, Document, Section, make_table
+
+    def trials(name: str) -> Column[dict[str, Any]]:
+        return Column(name, lambda row: row["trials"] and row["trials"][name], numeric=True)
+
+    columns: list[Column[dict[str, Any]]] = [
+        Column("sweep", lambda row: row["sweep"]),
+        Column("state", lambda row: row["state"]),
+        *map(trials, ("ended", "expected", "failed")),
+        Column("last", lambda row: row["last_s"], show=_time, numeric=False),
+        Column("nodes", lambda row: ", ".join(row["nodes"]) or None),
+        Column("kept in", lambda row: ", ".join(row["kept_in"])),
+    ]
+    title = f"{counted(len(rows), 'sweep')} in {where}"
+    if not rows:
+        hint = "Run one (rnnsweep run quickstart), or set RNNSWEEP_HOME to the folder that has them"
+        return Document(title, (Section("", paragraphs=(hint,)),))
+    more = "What a sweep does, what failed, and the time left: rnnsweep status NAME"
+    return Document(title, (Section("", tables=(make_table(columns, rows),), paragraphs=(more,)),))
+
+
+def _time(at_s: float) -> str:
+    at = datetime.datetime.fromtimestamp(min(max(at_s, 0), _LAST_S), datetime.UTC)
+    return f"{at:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _describe_submitted(address: str, sweep: str | None) -> str:

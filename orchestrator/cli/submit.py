@@ -34,14 +34,17 @@ _HOME = "~/rnnsweep-data"
 
 _NOTES = """
 The sweep runs on the head of the cluster. Ctrl-C, or the end of this machine, leaves it
-running. Its code is uploaded, together with your own workload. RNNSWEEP_TRACKING_URI, or else
-MLFLOW_TRACKING_URI and the credentials of MLflow are passed on where they are set, and appear
-in Ray's logs there. To keep MLflow's out of the logs, put them into ~/.mlflow/credentials on
-the head. The exit code is the sweep's exit code.
+running. Its code is uploaded, together with your own workload. MLFLOW_TRACKING_URI and the
+credentials of MLflow are passed on where they are set, and appear in Ray's logs there. To keep
+them out of the logs, put them into ~/.mlflow/credentials on the head. The exit code is the
+sweep's exit code.
 """
 
 
-@command(examples=["rnnsweep submit quickstart.yaml --address http://HEAD:8265"], notes=_NOTES)
+@command(
+    examples=["rnnsweep submit quickstart --address http://HEAD:8265"],
+    notes=_NOTES + options.SPEC_NOTES,
+)
 @options.start_options
 @options.dashboard_option(required=True)
 @click.option(

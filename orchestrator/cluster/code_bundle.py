@@ -74,10 +74,11 @@ def pack(into: Path, workload: str | None = None, classes: Sequence[str] = ()) -
 
 def environ(workload: str | None) -> dict[str, str]:
     """Return the environment variables of processes that run the bundle."""
+    variables = {"RAY_kill_child_processes_on_worker_exit": "0"}  # a trainer's reaper does that
     workload_code, commits = read_code(workload or ""), {COMMIT: commit()}
     if workload_code is not None:
         commits[WORKLOAD_COMMIT] = workload_commit(workload_code.folder, workload_code.digests)
-    return {name: text for name, text in commits.items() if text}
+    return variables | {name: text for name, text in commits.items() if text}
 
 
 def _files(top: Path) -> dict[str, Path]:

@@ -21,12 +21,7 @@ from orchestrator.storage.tracking.mlflow.address import (
     MLFLOW_URI_VARIABLE,
     is_database,
 )
-from orchestrator.storage.tracking.mlflow.kind import MlflowKind
-from orchestrator.storage.tracking.trackers import (
-    TRACKING_URI_VARIABLE,
-    kind_of,
-    without_passwords,
-)
+from orchestrator.storage.tracking.trackers import local_path, without_passwords
 
 State = Literal["waiting", "running", "ended", "failed", "stopped"]
 """`ended`: with exit code 0; `failed`: with any other, or it could not be started."""
@@ -61,9 +56,6 @@ _LINE_OF_RAY = re.compile(
 
 _CONTENT = "rnnsweep: the content of a file follows"
 """The line of a job's log that is followed by a file."""
-
-_ADDRESSES = (TRACKING_URI_VARIABLE, MLFLOW_URI_VARIABLE)
-"""The variables with the tracker's address; the first one that is set counts."""
 
 _NO_SUCH_HOST = (socket.EAI_NONAME, socket.EAI_NODATA)
 """Errors that last: the name of a host is wrong. Others may come from a network that is down."""
@@ -325,32 +317,26 @@ def _first_line(error: Exception) -> str:
 
 
 def store_for(address: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of the tracker that a submitted sweep needs, or refuse its address.
-
-    RNNSWEEP_TRACKING_URI comes before MLFLOW_TRACKING_URI, as in a sweep on this machine. The
-    credentials of MLflow go with an address of MLflow alone; the variables of another tracker's own
-    package are the head's.
-    """
-    variable = next((name for name in _ADDRESSES if environ.get(name, "").strip()), None)
-    if variable is None:
+    """Return MLflow's variables that a submitted sweep needs, or refuse its address."""
+    uri = environ.get(MLFLOW_URI_VARIABLE, "").strip()
+    if not uri:
         return {}
-    uri = environ[variable].strip()
     parts = urllib.parse.urlsplit(uri)
     instead = (
         "Set a server that the head can reach (http://…), or unset the variable: then the sweep "
-        f"uses the head's own {variable}, or a SQLite store in its home on the head"
+        f"uses the head's own {MLFLOW_URI_VARIABLE}, or a SQLite store in its home on the head"
     )
-    if kind_of(uri).local_path(uri) is not None or parts.scheme in ("", "file"):
-        raise Refusal(f"{variable}: {uri} is a file of this machine. {instead}")
+    if local_path(uri) is not None or parts.scheme in ("", "file"):
+        raise Refusal(f"{MLFLOW_URI_VARIABLE}: {uri} is a file of this machine. {instead}")
     over_network = parts.scheme in ("http", "https") or is_database(uri) or bool(parts.hostname)
     is_remote = urllib.parse.urlsplit(address).hostname not in _LOCAL
     if over_network and parts.hostname in _LOCAL and is_remote:
         raise Refusal(
-            f"{variable}: {without_passwords(uri)} means this machine here and the head there."
-            f" {instead}"
+            f"{MLFLOW_URI_VARIABLE}: {without_passwords(uri)} means this machine here and the head"
+            f" there. {instead}"
         )
-    credentials = MLFLOW_CREDENTIALS if isinstance(kind_of(uri), MlflowKind) else ()
-    return {variable: uri, **{name: environ[name] for name in credentials if environ.get(name)}}
+    credentials = {name: environ[name] for name in MLFLOW_CREDENTIALS if environ.get(name)}
+    return {MLFLOW_URI_VARIABLE: uri, **credentials}
 
 
 def describe_store(environ: Mapping[str, str], home: str) -> str:
@@ -358,8 +344,8 @@ def describe_store(environ: Mapping[str, str], home: str) -> str:
 
     `environ` are the variables that are sent (see `store_for`).
     """
-    uri = next((environ[name] for name in _ADDRESSES if environ.get(name)), None)
-    if uri is None:
+    uri = environ.get(MLFLOW_URI_VARIABLE)
+    if not uri:
         return (
             f"{MLFLOW_URI_VARIABLE} is not set here: trials are recorded in the head's own store,"
             f" or in {home}/mlflow.db there if it has none"
@@ -368,11 +354,6 @@ def describe_store(environ: Mapping[str, str], home: str) -> str:
     text = f"Trials are recorded in {shown}"
     if shown == uri and not any(environ.get(name) for name in MLFLOW_SECRETS):
         return text
-    if not isinstance(kind_of(uri), MlflowKind):
-        return (
-            f"{text}. The password in the address is sent too, and Ray writes it into its logs on"
-            f" the cluster. To keep it out of them, set {TRACKING_URI_VARIABLE} on the head instead"
-        )
     return (
         f"{text}. MLflow's password is sent too, and Ray writes it into its logs on the cluster. "
         "To keep it out of them, unset it here and store it in ~/.mlflow/credentials of the "

@@ -17,7 +17,6 @@ from orchestrator.core.arms import Arm, RequestedArm
 from orchestrator.core.errors import printable
 from workloads import protocol
 from workloads.implementations import is_kernel_as_asked
-from workloads.session_functions import SESSION_PARTS, WHOLE_CODE
 
 _T = TypeVar("_T")
 
@@ -411,32 +410,13 @@ class SweepIdentity:
         return {name: text for name, text in facts.items() if text}
 
     def code_changes(self, later: SweepIdentity) -> list[str]:
-        """Return a text for each file of the code that differs later: `changed: mine/model.py`.
-
-        Of a notebook or a script these are its functions, classes and values: `changed: FACTOR`.
-        Release 0.1.0 recorded no parts of such code; then they are not compared.
-        """
+        """Return a text for each file of the code that differs later: `changed: mine/model.py`."""
         before, after = self.code, later.code
         names = [n for n in sorted({*before, *after}) if before.get(n) != after.get(n)]
-        have_parts = all(any(map(_is_part, code)) for code in (before, after))
-        if have_parts and any(map(_is_part, names)):
-            names = [n for n in names if n != WHOLE_CODE]
-        else:  # two parts may have one file
-            names = [n for n in names if not _is_part(n)]
         kinds = (
             "added" if n not in before else "changed" if n in after else "removed" for n in names
         )
-        return [f"{kind}: {_shown_file(name)}" for kind, name in zip(kinds, names, strict=True)]
-
-
-def _is_part(file: str) -> bool:
-    return file.startswith(f"{SESSION_PARTS}/")
-
-
-def _shown_file(name: str) -> str:
-    if name == WHOLE_CODE:
-        return "a function or a value of the notebook or script"
-    return name.removeprefix(f"{SESSION_PARTS}/").removesuffix(".py") if _is_part(name) else name
+        return [f"{kind}: {name}" for kind, name in zip(kinds, names, strict=True)]
 
 
 def _jsonable(value: Any) -> Any:

@@ -12,7 +12,6 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -45,7 +44,7 @@ from orchestrator.report.sections.mathematics import mathematics_doubts, mathema
 from orchestrator.report.verdicts import busy_clause, speed_phrase, speed_ratio
 from orchestrator.report.wording import step_noun
 from orchestrator.spec import SweepSpec, parse_spec, yaml_locations
-from orchestrator.spec.errors import SpecError
+from orchestrator.spec.errors import ProblemAtPath, SpecError, key_text
 from orchestrator.spec.reading import refuse_object
 from workloads.own_code import code_folders
 from workloads.protocol import TimedWork, TrialRequest
@@ -102,7 +101,6 @@ class Bench:
     A round has one trial of each arm, in the order of the plan. The last one may be under way.
     """
 
-    data: Mapping[str, Any]
     spec: SweepSpec
     plan: Plan
     rounds: list[Sequence[TrialRun]] = field(default_factory=list)
@@ -205,17 +203,27 @@ def make_bench(
     """Check a comparison; refuse it unless all of the implementations can run here.
 
     `timed` has the keys of a spec for what is timed: `workload`, or `model` and perhaps `data`.
-    `overrides` are its settings, as `KEY=YAML`. The device is an entry of `arms.hardware`: `cpu`,
-    `gpu` or a GPU's name.
+    `overrides` are its settings, as `settings.KEY=YAML`. The device is an entry of
+    `arms.hardware`: `cpu`, `gpu` or a GPU's name.
     """
-    settings = yaml_locations.parse_yaml(
-        "{}", source="--set", overrides=overrides, example="units=128"
+    typed = yaml_locations.parse_yaml(
+        "{}", source="bench", overrides=overrides, example="settings.units=128"
     )
+    if others := [key for key in typed.data if key != "settings"]:
+        raise typed.refusal(
+            ProblemAtPath(
+                (key,),
+                "a setting (settings.KEY=VALUE)",
+                repr(key),
+                f"did you mean settings.{key}=…?",
+            )
+            for key in others
+        )
     name = timed.get("workload") or timed["model"].replace(":", "-")
     data = {
         "name": f"bench-{name.rpartition(':')[2].lower().replace('.', '-')}",
         **timed,
-        "settings": settings.data,
+        "settings": typed.data.get("settings", {}),
         "search": {"configs": [{}]},
         "arms": {"implementations": list(implementations), "hardware": [device]},
         "baseline": implementations[0],
@@ -225,14 +233,14 @@ def make_bench(
         spec = parse_spec(yaml.safe_dump(data, sort_keys=False), source="bench", folder=Path.cwd())
         spec = check_user_code(spec, on_cluster=False, refuse=partial(refuse_object, "bench", spec))
     except SpecError as error:  # its lines and keys are of a spec that nobody wrote
-        typed = {
+        words = {
             **{f"arms.implementations[{i}]": name for i, name in enumerate(implementations)},
             "arms.hardware[0]": f"--hardware {device}",
             **{key: f"--{key} {value}" for key, value in timed.items()},
-            **{f"settings.{name}": f"--set {name}" for name in settings.data},
+            **{key_text(path): place.text for path, place in typed.places.items()},
         }
         problems = [
-            replace(problem, place=typed.get(problem.key, problem.key), key="")
+            replace(problem, place=words.get(problem.key, problem.key), key="")
             for problem in error.problems
         ]
         raise SpecError(error.source, problems) from None
@@ -244,12 +252,7 @@ def make_bench(
         raise Refusal(
             f"--hardware: expected one of {'; '.join(sorted(classes))}; received {device}"
         )
-    return Bench(data, spec, plan)
-
-
-def as_spec(bench: Bench) -> str:
-    """Return a spec file that compares the same arms at sizes that are still to be chosen."""
-    return yaml.safe_dump(dict(bench.data), sort_keys=False)
+    return Bench(spec, plan)
 
 
 def as_document(summary: ReportSummary) -> Document:

@@ -31,7 +31,7 @@ from orchestrator.spec import SweepSpec
 from orchestrator.spec.reading import refuse_object
 from orchestrator.storage.tracking.errors import StoreMissing
 from orchestrator.storage.tracking.trackers import tracking_uri, without_passwords
-from workloads.backends.registry import backends, unusable_backends
+from workloads.backends.registry import backends
 from workloads.eligibility import is_installed
 from workloads.failures import DataError
 from workloads.implementations import Implementation, parse_implementation
@@ -277,7 +277,7 @@ def _backends(
     spec: SweepSpec | None, classes: Sequence[HardwareClass], report: Announce
 ) -> Iterator[Check]:
     """Start each installed backend, of the spec or of all, and report the devices that it sees."""
-    names = {*backends(), *(skipped.name for skipped in unusable_backends())}
+    names = set(backends())
     if spec is not None:
         parsed = (parse_implementation(t) for t in spec.arms.implementations)
         names = {implementation.backend for implementation in parsed}
@@ -287,10 +287,6 @@ def _backends(
             for hardware_class in matching_classes(entry, classes)
         ]
     has_gpu, is_needed = any(item.device == "gpu" for item in classes), spec is not None
-    for skipped in unusable_backends():
-        if skipped.name in names:
-            text = f"registered as a backend, but cannot be used: {skipped.reason}"
-            yield Check(skipped.name, "missing" if is_needed else "warning", text)
     for name, backend in backends().items():
         if name not in names:
             continue

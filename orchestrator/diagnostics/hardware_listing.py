@@ -13,7 +13,7 @@ from orchestrator.report.document import Bullet, Column, Document, Kind, Section
 
 _DISTURBED = (
     "rounds differ by more than half, because other work used the machine. Measure on an"
-    " idle machine with --measure --fresh"
+    " idle machine"
 )
 
 
@@ -31,15 +31,13 @@ def hardware_document(classes: Sequence[HardwareClass], peaks: Sequence[Peak] = 
             lambda item: sum(node.gpus for node in item.nodes) if item.device == "gpu" else None,
             optional=True,
         ),
-        Column("slug", lambda item: item.slug),
     ]
     nodes = tuple(dict.fromkeys(node for item in classes for node in item.nodes))
     bullets = tuple(
         Bullet(Kind.SLOWER if note.is_problem else Kind.SAME, note.text)
         for note in gpu_notes(nodes)
     )
-    notes = tuple(_missing_peaks(classes, peaks))
-    sections = [Section("", bullets, (make_table(overview, classes),), notes)]
+    sections = [Section("", bullets, (make_table(overview, classes),))]
     described: set[Node] = set()
     for item in classes:
         own_peaks = [peak for peak in peaks if peak.hardware == item.id]
@@ -56,7 +54,6 @@ def hardware_json(classes: Sequence[HardwareClass], peaks: Sequence[Peak] = ()) 
             {
                 "id": item.id,
                 "name": item.name,
-                "slug": item.slug,
                 "device": item.device,
                 "unlike": list(_unlike(item)),
                 "nodes": [node_json(node) for node in item.nodes],
@@ -79,8 +76,6 @@ class GpuNote:
 def gpu_notes(nodes: Sequence[Node]) -> Iterator[GpuNote]:
     """Yield why GPUs do not answer or form no class; why there is none, if no node has any."""
     for node in nodes:
-        for broken in node.profile.broken_gpu_readers:
-            yield GpuNote(f"{node.profile.hostname}: {broken}")
         for fault in node.profile.gpu_faults:
             yield GpuNote(f"{node.profile.hostname}: {fault}")
         if reason := no_gpu_class_reason(node):
@@ -96,13 +91,6 @@ def no_gpu_note(profile: NodeProfile) -> GpuNote:
     terms = profile.gpu_terms
     hint = f"is {terms.visibility_variable} set?"
     return GpuNote(f"no GPU: {terms.library} shows none to this process ({hint})")
-
-
-def _missing_peaks(classes: Sequence[HardwareClass], peaks: Sequence[Peak]) -> Iterator[str]:
-    measured = {peak.hardware for peak in peaks}
-    if lacking := [item.name for item in classes if item.id not in measured]:
-        scope = "" if len(lacking) == len(classes) else f" of {', '.join(lacking)}"
-        yield f"peak speeds{scope} are not measured yet: run rnnsweep hardware --measure"
 
 
 def _section(item: HardwareClass, peaks: Sequence[Peak], described: set[Node]) -> Section:
@@ -140,8 +128,7 @@ def _peaks(peaks: Sequence[Peak]) -> Table:
         Column("peak of", lambda peak: f"{peak.backend} {peak.precision}"),
         Column("product", lambda peak: _rate(peak.flops_per_s, "FLOP/s")),
         Column("copy", lambda peak: peak.bytes_per_s and _rate(peak.bytes_per_s, "B/s")),
-        Column("with", lambda peak: peak.versions.get(peak.backend, "?")),
-        Column("measured", lambda peak: f"on {peak.node} on {peak.at[:10]}"),
+        Column("measured on", lambda peak: peak.node),
     ]
     return make_table(columns, peaks)
 

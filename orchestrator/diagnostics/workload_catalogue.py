@@ -1,22 +1,15 @@
-"""The choices of a spec and which of them run here: workloads, settings, implementations.
+"""The workloads with their settings, and what each kernel supports.
 
-`make docs` writes the part that is the same on every machine into `docs/workloads.md`.
+`make docs` writes them into `docs/workloads.md`.
 """
 
 import typing
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
-from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from orchestrator.core.errors import Refusal
-from orchestrator.core.formats import Format
-from orchestrator.hardware import HardwareClass
 from orchestrator.report.document import Column, Document, Section, Table, make_table
-from orchestrator.spec import yaml_locations
-from orchestrator.spec.errors import from_pydantic
 from workloads import registry
 from workloads.backends.registry import all_options, backends
 from workloads.eligibility import ineligibility_reason
@@ -26,52 +19,10 @@ from workloads.metrics import sliced_metrics
 from workloads.protocol import Device
 from workloads.registry import Workload
 
-CATALOGUE = Format("a catalogue of workloads", 2, id="rnnsweep-workloads")
 DEVICES: Mapping[Device, str] = {"gpu": "an NVIDIA GPU", "cpu": "a CPU"}
 
 PLAIN = [Implementation(backend, kernel) for backend in backends() for kernel in KERNELS]
 """Every backend with every kernel, without options."""
-
-
-@dataclass(frozen=True, slots=True)
-class Catalogue:
-    """Hardware, workloads, and the user's settings for which eligibility is checked."""
-
-    hardware: tuple[HardwareClass, ...]
-    workloads: tuple[Workload, ...] = registry.BUILT_IN
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-    def reason(
-        self, implementation: Implementation, task: Workload, hardware: HardwareClass
-    ) -> str | None:
-        """Return why an implementation cannot run a workload there; None if it can."""
-        traits, capability = task.traits(self.settings), hardware.compute_capability
-        return ineligibility_reason(implementation, traits, hardware.device, capability=capability)
-
-
-def workload_catalogue(
-    name: str, overrides: Sequence[str], hardware: tuple[HardwareClass, ...]
-) -> Catalogue:
-    """Return the catalogue of a built-in workload with these settings (`KEY=YAML`), or refuse."""
-    try:
-        workload = registry.find_workload(name)
-    except registry.UnknownWorkload as error:
-        raise Refusal(str(error)) from None
-    if not workload.is_built_in:
-        names = ", ".join(built_in.name for built_in in registry.BUILT_IN)
-        raise Refusal(
-            f"{name} is a workload of your own; its rules are unknown here. Expected a built-in "
-            f"one: {names}"
-        )
-    document = yaml_locations.parse_yaml(
-        "{}", source="--set", overrides=overrides, example="cell=gru"
-    )
-    try:
-        workload.resolve(document.data)
-    except ValidationError as error:
-        assert workload.settings_model is not None
-        raise document.refusal(from_pydantic(error, {(): workload.settings_model})) from None
-    return Catalogue(hardware, (workload,), document.data)
 
 
 _CHANGES: Mapping[str, LayerTraits] = {
@@ -125,57 +76,23 @@ def needs() -> Iterator[dict[str, str | None]]:
                 }
 
 
-def catalogue_document(catalogue: Catalogue) -> Document:
-    """Return settings and metrics, what runs here, and the needs of each kernel."""
-    is_full = catalogue.workloads == registry.BUILT_IN
-    hint = "What each kernel supports: rnnsweep workloads --full"
-    if is_full:
-        hint = "Your own workload: package.module:function (see help(rnnsweep.Context) in Python)"
-    tasks = [(workload.name, workload.summary) for workload in catalogue.workloads]
+def catalogue_document() -> Document:
+    """Return the workloads with their settings and metrics, and what each kernel supports."""
+    tasks = tuple((workload.name, workload.summary) for workload in registry.BUILT_IN)
+    own = "Your own workload: package.module:function (see help(rnnsweep.Context) in Python)"
     options = [(f"+{name}", text) for name, text in all_options().items()]
-    sections = [
-        Section("", tables=(Table(("workload", "task"), tuple(tasks)),), paragraphs=(hint,)),
-        *map(_workload, catalogue.workloads),
-        *(_support_here(catalogue, hardware) for hardware in catalogue.hardware),
+    sections = (
+        Section("", tables=(Table(("workload", "task"), tasks),), paragraphs=(own,)),
+        *map(_workload, registry.BUILT_IN),
         _definitions("kernels", "kernel", KERNELS.items()),
         _definitions("options", "option", options),
-    ]
-    if is_full:
-        sections.append(_support_everywhere())
-    return Document("Workloads", tuple(sections))
-
-
-def overview_document(catalogue: Catalogue) -> Document:
-    """Return a line for each workload, and the implementations that run all of them here."""
-    tasks = tuple((workload.name, workload.summary) for workload in catalogue.workloads)
-    own = "Your own workload: package.module:function (see help(rnnsweep.Context) in Python)"
-    section = Section(
-        "",
-        tables=(Table(("workload", "task"), tasks),),
-        paragraphs=(own, *(_runs_here(catalogue, hardware) for hardware in catalogue.hardware)),
+        _support_everywhere(),
     )
-    first = catalogue.workloads[0].name
-    more = (
-        f"One workload's settings, metrics, and what runs: rnnsweep workloads {first}; all of them,"
-        " and what each kernel supports: rnnsweep workloads --full"
-    )
-    return Document("Workloads", (section, Section("More", paragraphs=(more,))))
+    return Document("Workloads", sections)
 
 
-def _runs_here(catalogue: Catalogue, hardware: HardwareClass) -> str:
-    """Write which implementations run some workload on a class of hardware."""
-    runs = [
-        str(plain)
-        for plain in PLAIN
-        if any(catalogue.reason(plain, task, hardware) is None for task in catalogue.workloads)
-    ]
-    return f"On {hardware.name}: {', '.join(runs) or 'no implementation runs'}"
-
-
-def _definitions(
-    title: str, kind: str, texts: Iterable[tuple[str, str]], meaning: str = "meaning"
-) -> Section:
-    return Section(title, tables=(Table((kind, meaning), tuple(texts)),))
+def _definitions(title: str, kind: str, texts: Iterable[tuple[str, str]]) -> Section:
+    return Section(title, tables=(Table((kind, "meaning"), tuple(texts)),))
 
 
 def _workload(workload: Workload) -> Section:
@@ -213,29 +130,6 @@ def _meaning(text: str, setting: FieldInfo) -> str:
     return f"{text}: {', '.join(values[:-1])} or {values[-1]}"
 
 
-def _support_here(catalogue: Catalogue, hardware: HardwareClass) -> Section:
-    settings = ", ".join(f"{name} {value}" for name, value in catalogue.settings.items())
-    verdicts = ((str(plain), _verdict(catalogue, plain, hardware)) for plain in PLAIN)
-    title = f"on {hardware.name}, with {settings or 'default settings'}"
-    return _definitions(title, "implementation", verdicts, "support")
-
-
-def _verdict(catalogue: Catalogue, plain: Implementation, hardware: HardwareClass) -> str:
-    """Return `runs, also +xla`, or a reason; with the names of the workloads if they differ."""
-    texts: dict[str, list[str]] = {}
-    for task in catalogue.workloads:
-        options = (
-            f"+{option}"
-            for option in all_options()
-            if catalogue.reason(replace(plain, options=(option,)), task, hardware) is None
-        )
-        reason = catalogue.reason(plain, task, hardware)
-        texts.setdefault(reason or " ".join(["runs, also", *options]), []).append(task.name)
-    if len(texts) == 1:
-        return next(iter(texts))
-    return "; ".join(f"{', '.join(names)}: {text}" for text, names in texts.items())
-
-
 def _support_everywhere() -> Section:
     """Return one table per device, and the reasons below them."""
     cells = {(need["device"], need["implementation"], need["change"]): need for need in needs()}
@@ -260,49 +154,3 @@ def _support_everywhere() -> Section:
         "support by each kernel, one change at a time",
         tables=(*tables, Table(("no", "reason"), reason_rows)),
     )
-
-
-def catalogue_json(catalogue: Catalogue) -> dict[str, Any]:
-    """Return the catalogue as one versioned object."""
-    return {
-        **CATALOGUE.head(),
-        "hardware": [hardware.name for hardware in catalogue.hardware],
-        "asked": dict(catalogue.settings),
-        "workloads": [_workload_json(workload, catalogue) for workload in catalogue.workloads],
-        "needs": list(needs()),
-        "backends": {name: backend.install for name, backend in backends().items()},
-        "kernels": dict(KERNELS),
-        "options": dict(all_options()),
-    }
-
-
-def _workload_json(workload: Workload, catalogue: Catalogue) -> dict[str, Any]:
-    assert workload.settings_model is not None
-    meanings = workload.settings_model.meanings()
-    return {
-        "name": workload.name,
-        "summary": workload.summary,
-        "settings": [
-            {
-                "name": name,
-                "default": setting.default,
-                "description": meanings[name],
-                "choices": list(_choices(setting)),
-                "searchable": name not in workload.data_settings,
-            }
-            for name, setting in workload.settings_model.model_fields.items()
-        ],
-        "metrics": list(workload.metrics),
-        "timing_metrics": list(sliced_metrics("train")),
-        "prediction_metrics": list(sliced_metrics("predict")),
-        "implementations": [
-            {
-                "implementation": str(implementation),
-                "hardware": hardware.name,
-                "reason": catalogue.reason(implementation, workload, hardware),
-            }
-            for plain in PLAIN
-            for implementation in (plain, *(replace(plain, options=(o,)) for o in all_options()))
-            for hardware in catalogue.hardware
-        ],
-    }

@@ -196,8 +196,6 @@ class TrialRun:
             case protocol.EnvironmentFacts(facts):
                 self.environment = {**self.environment, **facts}
             case protocol.Artifact(name, text):
-                if reason := protocol.artifact_refusal_reason(event, self.artifacts):
-                    raise protocol.ProtocolError(f"artifact: {reason}")
                 self.artifacts[name] = text
             case protocol.Result(metrics, pruned):
                 _expect_distinct(metrics)

@@ -1,14 +1,13 @@
 """A trainer process: start it, send it requests, read its events, end it.
 
-It is `python -P -m workloads`, under two reapers of its own. It dies, with all that it started,
-with the thread that spawned it (the kernel's parent-death signal) or at the end of its standard
-input, whichever comes first.
+It is `python -P -m workloads`, under a reaper of its own. It dies, with all that it started, with
+the thread that spawned it (the kernel's parent-death signal) or at the end of its standard input,
+whichever comes first.
 """
 
 import contextlib
 import os
 import queue
-import secrets
 import signal
 import subprocess
 import sys
@@ -16,7 +15,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import psutil
 
@@ -24,7 +22,7 @@ from orchestrator.core.version import import_path
 from orchestrator.hardware.gpu_readers import hiding_environment
 from workloads import protocol
 from workloads.implementations import Implementation
-from workloads.process import end_control_group, environment_for
+from workloads.process import environment_for
 
 _TAIL_BYTES = 4000
 _MOST_BYTES = 16 * 2**20
@@ -68,7 +66,6 @@ class TrainerProcess(contextlib.AbstractContextManager["TrainerProcess"]):
     ) -> None:
         self.trials = 0
         self.cpus = cpus
-        self._nonce = ""
         self._output = tempfile.TemporaryFile("w+b")  # noqa: SIM115  (closed in close())
         with confined(cpus):
             self._process = subprocess.Popen(
@@ -83,7 +80,6 @@ class TrainerProcess(contextlib.AbstractContextManager["TrainerProcess"]):
                 errors="replace",
             )
         self._handle = self._reaper = psutil.Process(self._process.pid)
-        self._inner_reaper = self._reaper
         until_s = time.monotonic() + _LONGEST_START_S
         while self.alive and self._handle is self._reaper:
             if time.monotonic() > until_s:  # a network file system that does not answer, say
@@ -91,8 +87,7 @@ class TrainerProcess(contextlib.AbstractContextManager["TrainerProcess"]):
                 raise TimeoutError(f"it has not begun within {_LONGEST_START_S:.0f} seconds")
             time.sleep(0.01)
             with contextlib.suppress(psutil.Error, IndexError):  # not forked yet
-                self._inner_reaper = self._reaper.children()[0]
-                self._handle = self._inner_reaper.children()[0]
+                self._handle = self._reaper.children()[0]
         self._events: queue.SimpleQueue[protocol.Event | protocol.ProtocolError | None] = (
             queue.SimpleQueue()
         )
@@ -124,8 +119,7 @@ class TrainerProcess(contextlib.AbstractContextManager["TrainerProcess"]):
     def request(self, request: protocol.TrialRequest) -> None:
         """Send one trial, and clear the output of the previous one; raise as `send`."""
         self._empty_output()
-        self._nonce = secrets.token_hex(8)
-        self.send(replace(request, nonce=self._nonce))
+        self.send(request)
 
     def send(self, command: protocol.TrialRequest | protocol.RoundCommand) -> None:
         """Send a command to the running trial; raise `TrainerGone` if the process has ended."""
@@ -186,8 +180,8 @@ class TrainerProcess(contextlib.AbstractContextManager["TrainerProcess"]):
             for process in self._reaper.children(recursive=True):
                 with contextlib.suppress(psutil.Error):  # a zombie has no command
                     command = " ".join(process.cmdline())
-                    is_ours = process in (self._inner_reaper, self._handle)
-                    if not is_ours and command and "resource_tracker" not in command:
+                    is_trainer = process == self._handle
+                    if not is_trainer and command and "resource_tracker" not in command:
                         return True
         return False
 
@@ -224,14 +218,13 @@ class TrainerProcess(contextlib.AbstractContextManager["TrainerProcess"]):
         self._process.terminate()
         try:
             self._process.wait(_DRAIN_S * 10)
-        except subprocess.TimeoutExpired:  # a reaper is suspended
+        except subprocess.TimeoutExpired:  # the reaper is suspended
             with contextlib.suppress(psutil.Error):
                 for process in (*self._reaper.children(recursive=True), self._reaper):
                     with contextlib.suppress(psutil.Error):
                         process.kill()
             with contextlib.suppress(subprocess.TimeoutExpired):  # the kernel cannot end it
                 self._process.wait(_LONGEST_END_S)
-        end_control_group(self._process.pid)  # if it was killed itself
 
     def close(self) -> None:
         """End the process and close its pipes and its output."""
@@ -247,7 +240,7 @@ class TrainerProcess(contextlib.AbstractContextManager["TrainerProcess"]):
         assert self._process.stdout is not None
         for line in self._process.stdout:
             try:
-                self._events.put(protocol.decode_event(line, self._nonce))
+                self._events.put(protocol.decode_event(line))
             except protocol.ProtocolError as error:
                 self._events.put(error)
         self._events.put(None)

@@ -1,6 +1,5 @@
 """Hardware classes: equal nodes, or the equal GPUs of equal nodes."""
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -37,11 +36,6 @@ class HardwareClass:
     def device(self) -> Device:
         """The device of its trials: `cpu` or `gpu`."""
         return self.ref.device
-
-    @property
-    def slug(self) -> str:
-        """The name in lower case, words joined by hyphens: stable, fit for a file name."""
-        return re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")
 
     @property
     def compute_capability(self) -> float | None:

@@ -14,11 +14,12 @@ from orchestrator.hardware.profile import Node, NodeProfile
 
 HARDWARE = Format(
     "a listing of hardware",
-    5,
+    6,
+    migrations={5: lambda listing: listing},
     id="rnnsweep-hardware",
     again="write it again with `rnnsweep hardware --format json`",
 )
-"""A migration gets the whole object of a listing."""
+"""A migration gets the whole object of a listing. What number 6 lacks is not read."""
 
 _profile = TypeAdapter(NodeProfile).validate_python
 

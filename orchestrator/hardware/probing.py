@@ -12,13 +12,13 @@ import psutil
 
 from orchestrator.hardware import cpu
 from orchestrator.hardware.gpu_readers import (
+    READERS,
     GpuDriver,
     GpuError,
     GpuLibraryMissing,
     GpuReader,
     OpenGpuReader,
     reader_with_id,
-    registered,
 )
 from orchestrator.hardware.profile import Gpu, GpuReaderInfo, NodeProfile, NoGpus
 from workloads.backends.backend import CUDA_PACKAGES
@@ -69,14 +69,12 @@ def with_gpus(profile: NodeProfile, root: Path) -> NodeProfile:
     vendor to a node. The readers after it are not asked.
     """
     answers: list[_Answer] = []
-    for reader in registered().readers:
+    for reader in READERS:
         answers.append(_ask(reader, root))
         if answers[-1].gpus:
             break
     profile = replace(
-        profile,
-        gpu_faults=tuple(fault for answer in answers for fault in answer.faults),
-        broken_gpu_readers=registered().broken,
+        profile, gpu_faults=tuple(fault for answer in answers for fault in answer.faults)
     )
     answered = [answer for answer in answers if answer.absence is None]
     if not answered:
@@ -111,7 +109,7 @@ class _Answer:
 
 
 def _ask(reader: GpuReader, root: Path) -> _Answer:
-    """Ask a reader for everything, and never raise."""
+    """Ask a reader for everything that a profile has of GPUs."""
     info = reader.info
     try:
         with contextlib.closing(reader.open()) as library:
@@ -120,9 +118,6 @@ def _ask(reader: GpuReader, root: Path) -> _Answer:
         return _Answer(info, absence=reader.absence(root))
     except GpuError as error:
         return _Answer(info, faults=(f"{info.library} does not answer: {error.reason}",))
-    except Exception as error:  # noqa: BLE001  (a reader of another package)
-        reason = f"{type(error).__name__}: {error}"
-        return _Answer(info, faults=(f"the reader of {info.library} failed: {reason}",))
 
 
 def _read_gpus(info: GpuReaderInfo, library: OpenGpuReader) -> _Answer:

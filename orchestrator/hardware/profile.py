@@ -122,8 +122,7 @@ class NodeProfile:
     allow less (`usable_memory_mib`). `gpus` are those that answer; `gpu_faults` has a sentence for
     each other one, or for the whole driver. `gpu_reader` is what read them, `driver` its version,
     and `cuda` the newest CUDA that it can run. `no_gpus` is why no reader could be opened.
-    `broken_gpu_readers` has a sentence for each installed reader that cannot be used. `packages`
-    are versions of what times depend on.
+    `packages` are versions of what times depend on.
     """
 
     hostname: str
@@ -141,7 +140,6 @@ class NodeProfile:
     gpu_faults: tuple[str, ...] = ()
     gpu_reader: GpuReaderInfo | None = None
     no_gpus: NoGpus | None = None
-    broken_gpu_readers: tuple[str, ...] = ()
     cpu_part: str | None = None
     packages: Mapping[str, str] = field(default_factory=dict, hash=False)
 

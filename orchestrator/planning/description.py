@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator
 
 from orchestrator.core.names import different_models
 from orchestrator.core.text import counted
-from orchestrator.planning.feasibility import kept_layers
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.objectives import arms_that_speak, open_limit
 from orchestrator.planning.plan import Plan
@@ -23,7 +22,6 @@ def describe_plan(spec: SweepSpec, plan: Plan, stopped: Iterable[str] = ()) -> s
     lines = [
         _size(spec, plan),
         *(f"  {line}" for line in _arms(plan)),
-        *(f"  {line}" for line in _kept_layers(spec, plan)),
         *(f"  {line}" for line in _data(spec)),
         *(f"  {line}" for line in _training_on_import(spec)),
         *(f"  {line}" for line in (*_models(spec, plan), *_measuring(plan))),
@@ -73,13 +71,6 @@ def _models(spec: SweepSpec, plan: Plan) -> Iterator[str]:
         decide = "decide" if len(results) > 1 else "decides"
         what = " and ".join(results) or "accuracy"
         yield f"different models ({', '.join(models)}): {what} {decide} as well as speed"
-
-
-def _kept_layers(spec: SweepSpec, plan: Plan) -> Iterator[str]:
-    """Write which layers of an own model an arm leaves as their author wrote them, and why."""
-    for implementation, layers in kept_layers(spec, plan.arms).items():
-        for layer in layers:
-            yield f"{implementation} leaves layer {layer.name} as it is written: {layer.reason}"
 
 
 def _data(spec: SweepSpec) -> Iterator[str]:

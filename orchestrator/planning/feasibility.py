@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from orchestrator.core.arms import Arm, Variant
+from orchestrator.core.arms import Variant
 from orchestrator.core.names import carries, labels_text, selects
 from orchestrator.core.text import counted
 from orchestrator.core.trial import Config, ConfigValue
@@ -17,9 +17,9 @@ from orchestrator.spec.space import Space, activation, example
 from workloads import registry
 from workloads.backends.registry import backends, parse_known_implementation
 from workloads.eligibility import ineligibility_reason, layer_ineligibility_reason
-from workloads.implementations import AUTO, Implementation, parse_implementation
+from workloads.implementations import AUTO, Implementation
 from workloads.layer_traits import LayerTraits
-from workloads.model_facts import KeptLayerFact, ModelFacts, ModelFault
+from workloads.model_facts import ModelFacts, ModelFault
 from workloads.own_code import read_code
 from workloads.registry import Workload
 
@@ -236,20 +236,3 @@ def _probes(
         for value in dimension.probes:
             because = f" (the space has {name}: {written_value(value)})"
             yield completed({name: value}, on), because
-
-
-def kept_layers(spec: SweepSpec, arms: Iterable[Arm]) -> Mapping[str, tuple[KeptLayerFact, ...]]:
-    """Return, by implementation, the layers of an own model that `fused` leaves as written.
-
-    Layers that only some configs have are included. Implementations that keep none are left out.
-    """
-    if not spec.inspections:
-        return {}
-    kept: dict[str, dict[KeptLayerFact, None]] = {}
-    for arm in arms:
-        inspection = spec.inspections.get(parse_implementation(arm.implementation).backend)
-        if isinstance(inspection, ModelFacts):
-            for fact in inspection.arms:
-                if (fact.implementation, fact.device) == (arm.implementation, arm.device):
-                    kept.setdefault(arm.implementation, {}).update(dict.fromkeys(fact.kept))
-    return {implementation: tuple(layers) for implementation, layers in kept.items() if layers}

@@ -7,7 +7,6 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from io import BytesIO, StringIO
 from operator import itemgetter
@@ -28,7 +27,6 @@ from orchestrator.analysis.arms.mathematics import (
 )
 from orchestrator.analysis.pairing.pairs import baseline_of_spec
 from orchestrator.core import trial_columns
-from orchestrator.core.caller import as_typed
 from orchestrator.core.errors import Refusal
 from orchestrator.core.formats import Format
 from orchestrator.core.records import SweepRecord
@@ -68,17 +66,10 @@ CAST(round(count * (1 - null_percentage / 100)) AS BIGINT) AS rows,
 left(min, 40) AS min, left(max, 40) AS max FROM"""
 
 
-@dataclass(frozen=True, slots=True)
-class QueryLimits:
-    """What a query may use: memory of DuckDB, and seconds."""
-
-    memory_mib: int = 2048
-    seconds: float = 300.0
-
-    @property
-    def result_bytes(self) -> int:
-        """The largest result: as Python's objects, and as text, it takes several times as much."""
-        return self.memory_mib * 2**20 // 8
+_MEMORY_MIB = 2048
+"""The memory that DuckDB may use for a query."""
+_RESULT_MIB = 256
+"""The largest result: as Python's objects, and as text, it takes several times as much."""
 
 
 class QueryError(Refusal, ValueError):
@@ -97,7 +88,6 @@ def query_records(  # noqa: PLR0913
     sql: str = "",
     lists: bool = False,
     rows: Mapping[str, pa.Table] = MappingProxyType({}),
-    limits: QueryLimits = QueryLimits(),
 ) -> pd.DataFrame:
     """Return the result of a query of sweeps, given by label; see `orchestrator.api.query`.
 
@@ -114,11 +104,10 @@ def query_records(  # noqa: PLR0913
                 _check_single(f"SELECT\n{where or 'true'}")
             query = sql or _select(columns or names, where, sort, limit)
             text = f"{_LIST} (SUMMARIZE {query}\n)" if lists else query
-            return _run(text, table, sweeps, limits)
+            return _run(text, table, sweeps)
         except duckdb.OutOfMemoryException as error:
             raise QueryError(
-                f"the query needs more than {limits.memory_mib:,} MiB; raise "
-                f"{as_typed('--memory-mib', 'memory_mib')}, or let it read fewer rows"
+                f"the query needs more than {_MEMORY_MIB:,} MiB; let it read fewer rows"
             ) from error
         except duckdb.Error as error:
             match = _UNKNOWN.search(str(error))
@@ -228,12 +217,10 @@ def usual_columns(record: SweepRecord, rows: pa.Table, names: Sequence[str]) -> 
     return [name for name in dict.fromkeys(wanted) if name in names]
 
 
-def _run(
-    query: str, table: pa.Table, sweeps: Mapping[str, SweepRecord], limits: QueryLimits
-) -> pd.DataFrame:
+def _run(query: str, table: pa.Table, sweeps: Mapping[str, SweepRecord]) -> pd.DataFrame:
     """Run a query on the table `trials`, and on a view for each sweep."""
     column, constant = duckdb.ColumnExpression, duckdb.ConstantExpression
-    config = _SANDBOX | {"memory_limit": f"{limits.memory_mib}MiB"}
+    config = _SANDBOX | {"memory_limit": f"{_MEMORY_MIB}MiB"}
     with duckdb.connect(config=config) as database, ThreadPoolExecutor(1) as thread:
         database.register("arrow", table)
         database.execute("CREATE TABLE trials AS FROM arrow; SET TimeZone = 'UTC'")
@@ -247,34 +234,25 @@ def _run(
         _check_single(query)
         # `*` numbers columns of one name. A thread, because DuckDB does not notice Ctrl-C itself.
         running = thread.submit(
-            lambda: _read(database.sql(query).project("*").to_arrow_reader(_BATCH_ROWS), limits)
+            lambda: _read(database.sql(query).project("*").to_arrow_reader(_BATCH_ROWS))
         )
         try:
-            result = running.result(limits.seconds)
-        except (KeyboardInterrupt, TimeoutError) as error:
+            result = running.result()
+        except KeyboardInterrupt:
             database.interrupt()
-            if isinstance(error, KeyboardInterrupt):
-                raise
-            raise QueryError(
-                f"the query took more than {limits.seconds:g} seconds; raise "
-                f"{as_typed('--timeout-s', 'timeout_s')}, or let it read fewer rows"
-            ) from error
+            raise
     typed = pa.table(list(map(_cast, result.columns)), names=result.column_names)
     return typed.to_pandas(types_mapper=_DTYPES.get)
 
 
-def _read(batches: pa.RecordBatchReader, limits: QueryLimits) -> pa.Table:
+def _read(batches: pa.RecordBatchReader) -> pa.Table:
     """Read a result, up to its limit: DuckDB's own limit does not hold for what it hands out."""
     read, size = list[pa.RecordBatch](), 0
     for batch in batches:
         read.append(batch)
         size += batch.nbytes
-        if size > limits.result_bytes:
-            memory = as_typed("--memory-mib", "memory_mib")
-            raise QueryError(
-                f"the result has more than {limits.result_bytes // 2**20:,} MiB; add a LIMIT, or"
-                f" raise {memory}, of which a result may have an eighth"
-            )
+        if size > _RESULT_MIB * 2**20:
+            raise QueryError(f"the result has more than {_RESULT_MIB} MiB; add a LIMIT")
     return pa.Table.from_batches(read, batches.schema)
 
 

@@ -77,7 +77,7 @@ def _keras_lines(
     implementation: Implementation, backend: Backend, layer_options: Iterable[_LayerOptions]
 ) -> Iterator[str]:
     """Yield the lines of Keras code that make a model run as this implementation does."""
-    yield f'os.environ["KERAS_BACKEND"] = "{backend.keras_name}" # before Keras is imported'
+    yield f'os.environ["KERAS_BACKEND"] = "{backend.name}" # before Keras is imported'
     if policy := DTYPE_POLICIES.get(implementation.precision):
         yield f'keras.config.set_dtype_policy("{policy}") # before the model is built'
     if implementation.precision == "tf32" and backend.tf32_code:
@@ -197,7 +197,7 @@ def _write_keras_program(
     backend: Backend,
     layer_options: Iterable[_LayerOptions],
 ) -> None:
-    program.environment.insert(0, f'os.environ["KERAS_BACKEND"] = "{backend.keras_name}"')
+    program.environment.insert(0, f'os.environ["KERAS_BACKEND"] = "{backend.name}"')
     program.imports.add("import keras")
     if policy := DTYPE_POLICIES.get(implementation.precision):
         setting = f'keras.config.set_dtype_policy("{policy}")'

@@ -6,7 +6,7 @@ classes. `study_file` writes the blocks of a sweep as a study of Optuna. Nothing
 before it is needed, so that specs are checked quickly.
 """
 
-from orchestrator.sampling.kinds import BlockSeed, Extra, PrunerKind, SamplerKind
+from orchestrator.sampling.kinds import BlockSeed, PrunerKind, SamplerKind
 from orchestrator.sampling.memory import OPEN_SEEN, SEEN
 from orchestrator.sampling.pruners import PRUNERS
 from orchestrator.sampling.samplers import SAMPLERS, Listed, Tpe, configs_from
@@ -25,7 +25,6 @@ __all__ = [
     "SAMPLERS",
     "SEEN",
     "BlockSeed",
-    "Extra",
     "Listed",
     "PrunerKind",
     "SamplerKind",

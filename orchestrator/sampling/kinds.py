@@ -25,14 +25,6 @@ ConfigsFrom: TypeAlias = Literal["sampler", "space", "list"]
 
 
 @dataclass(frozen=True, slots=True)
-class Extra:
-    """A package that a sampler needs besides rnnsweep's own: `pip install 'rnnsweep[NAME]'`."""
-
-    name: str
-    module: str
-
-
-@dataclass(frozen=True, slots=True)
 class BlockSeed:
     """What a sampler may depend on, besides the study: one block of one sweep.
 
@@ -69,9 +61,6 @@ class _Kind(pydantic.BaseModel):
 
     about: ClassVar[str]
     """What it does, in a few words, for the documents."""
-
-    needs: ClassVar[Extra | None] = None
-    """What has to be installed for it."""
 
     @classmethod
     def word(cls) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from orchestrator.sampling.kinds import BlockSeed, ConfigsFrom, Extra, SamplerKind
+from orchestrator.sampling.kinds import BlockSeed, ConfigsFrom, SamplerKind
 from orchestrator.sampling.memory import Generations, SeenTrials
 
 if TYPE_CHECKING:
@@ -92,21 +92,6 @@ class Qmc(SamplerKind):
         )
 
 
-class Gp(SamplerKind):
-    """Optuna's Gaussian process."""
-
-    name: Literal["gp"] = "gp"
-    about: ClassVar[str] = "models the objective (a Gaussian process)"
-    learns: ClassVar[bool] = True
-    needs: ClassVar[Extra | None] = Extra("gp", "torch")
-
-    def make(self, block: BlockSeed) -> BaseSampler:
-        """Return a sampler that fits its process to the finished blocks."""
-        from optuna.samplers import GPSampler
-
-        return GPSampler(seed=block.value)
-
-
 class Listed(Random):
     """The configs that the spec lists. `Search.points` has them: nothing is sampled."""
 
@@ -115,7 +100,7 @@ class Listed(Random):
     configs_from: ClassVar[ConfigsFrom] = "list"
 
 
-SAMPLERS: tuple[type[SamplerKind], ...] = (Tpe, Nsga2, Random, Grid, Qmc, Gp, Listed)
+SAMPLERS: tuple[type[SamplerKind], ...] = (Tpe, Nsga2, Random, Grid, Qmc, Listed)
 """The built-in samplers, in the order of the documents."""
 
 

@@ -25,14 +25,8 @@ _log = logging.getLogger("rnnsweep")
 class Pulse:
     """Writes what the driver does, some times a minute and whenever that changes."""
 
-    def __init__(
-        self,
-        folder: SweepFolder,
-        recorder: Recorder,
-        recorder_log: Path,
-        prometheus: Path | None = None,
-    ) -> None:
-        self._folder, self._recorder, self._prometheus = folder, recorder, prometheus
+    def __init__(self, folder: SweepFolder, recorder: Recorder, recorder_log: Path) -> None:
+        self._folder, self._recorder = folder, recorder
         self._logs = folder.log, recorder_log
         self.journal: Journal | None = None
         """The journal, once it is open."""
@@ -74,8 +68,6 @@ class Pulse:
             with self._guard:
                 current = self._heartbeat(has_ended=has_ended)
                 heartbeat.write_heartbeat(self._folder.path, current)
-                if self._prometheus is not None:
-                    heartbeat.write_prometheus(self._prometheus, current)
                 for log in self._logs:
                     rotate_log(log)
         except OSError as error:

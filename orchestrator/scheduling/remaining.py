@@ -142,8 +142,8 @@ def make_opening(
 ) -> SweepOpening:
     """Return what the store shows: the whole sweep, of which this start may do a part.
 
-    With `blocks: auto` it has the minimum number of blocks; readers count the blocks that have
-    begun. Only a start that has `begun` changes the current arms, the blocks and the repeats.
+    With `search.configs: auto` it has the minimum number of blocks; readers count the blocks that
+    have begun. Only a start that has `begun` changes the current arms, the blocks and the repeats.
     """
     body = spec.model_dump(mode="json", exclude_unset=True)
     arms, repeats = plan.arms, plan.repeats

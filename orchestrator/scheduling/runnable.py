@@ -1,7 +1,5 @@
 """The check that a spec can run on the present nodes, and the reasons why it cannot."""
 
-import importlib.util
-
 from orchestrator.analysis.pairing.pairs import (
     Baseline,
     BaselineError,
@@ -30,18 +28,12 @@ def refuse_missing_data(spec: SweepSpec) -> None:
 
 
 def expect_runnable(spec: SweepSpec, plan: Plan) -> None:
-    """Refuse a spec without an arm, a sampler, an arm for an objective, or any baseline.
+    """Refuse a spec without an arm, an arm for an objective, or any baseline.
 
     A baseline that cannot run here is replaced (`replaced_baseline`). The arms are not checked
     while some of them are awaited. `NothingToRun` has every reason, `BaselineError` the arms to
     choose from.
     """
-    sampler = spec.search.sampler
-    if sampler.needs is not None and importlib.util.find_spec(sampler.needs.module) is None:
-        raise NothingToRun(
-            f"search.sampler: {sampler.name} needs {sampler.needs.module}, which is not installed"
-            f" here: pip install 'rnnsweep[{sampler.needs.name}]', or choose another sampler"
-        )
     if plan.awaited:
         return
     sweep = f"sweep {spec.name!r}"

@@ -89,7 +89,6 @@ class RunOptions:
 
     With `wait_quiet_s` the start waits so long at most until other processes leave the CPUs alone;
     `waiting` gets every few seconds what it waits for.
-    `prometheus` is a file that gets the driver's heartbeat in Prometheus' format.
     `start` is what the user typed, for texts that say how to go on.
     """
 
@@ -101,7 +100,6 @@ class RunOptions:
     same_code: bool = False
     take_over: bool = False
     wait_quiet_s: float | None = None
-    prometheus: Path | None = None
     start: StartCommand = UNKNOWN_START
     phase: Callable[[str], None] = logging.getLogger("rnnsweep").info
     waiting: Callable[[str], None] = logging.getLogger("rnnsweep").info
@@ -192,7 +190,7 @@ def _begin(spec: SweepSpec, options: RunOptions, stop: StopSignal, cleanup: Exit
     look = Look() if options.address is None else None
     log = folder.path / "recorder.log"
     recorder = cleanup.enter_context(Recorder(options.tracking_uri, options.home, log))
-    pulse = cleanup.enter_context(Pulse(folder, recorder, log, options.prometheus))
+    pulse = cleanup.enter_context(Pulse(folder, recorder, log))
     options = replace(options, phase=pulse.noting(options.phase))
     hardware = _Hardware(spec, options, stop, cleanup, look)
     plan = make_plan(spec, classify(hardware.nodes), "to come" if hardware.on_cluster else None)

@@ -1,9 +1,8 @@
-"""Checks across the keys of a valid spec: conditions, sampler, space, list, arms, blocks."""
+"""Checks across the keys of a valid spec: conditions, sampler, space, list, arms."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from orchestrator import sampling
-from orchestrator.core.caller import as_typed
 from orchestrator.core.names import ANY_IMPLEMENTATION, split_arm_text
 from orchestrator.core.trial import Config, ConfigValue
 from orchestrator.spec import space, workload_checks
@@ -35,35 +34,6 @@ def inconsistencies(spec: SweepSpec) -> list[ProblemAtPath]:
         *_measures(spec),
         *_pruner(spec),
         *workload_checks.check_workload(spec),
-    ]
-
-
-def independent_findings(spec: SweepSpec, removed: Collection[Path]) -> list[ProblemAtPath]:
-    """Return findings about names and values of a spec from which wrong values were removed.
-
-    None of them can be a consequence of what was removed. Paths are paths in this spec.
-    """
-
-    def lacks(*prefix: str) -> bool:
-        return any(path[: len(prefix)] == prefix for path in removed)
-
-    arms = list(_arms(spec))
-    findings = [
-        *arms,
-        *([] if arms or lacks("arms") else _references(spec)),
-        *workload_checks.check_workload(spec, with_values=not any(_conditions(spec))),
-    ]
-    of_configs = lacks("settings") or lacks("search", "space") or lacks("search", "configs")
-    may_be_consequences: list[Path] = []
-    if of_configs or lacks("arms"):  # settings of arms replace those of configs
-        may_be_consequences += [("arms", "hardware"), ("arms", "variants")]
-    if lacks("search", "objectives"):
-        may_be_consequences += [("margins",)]
-    return [
-        finding
-        for finding in findings
-        if finding.kind == "value"
-        and not any(finding.path[: len(path)] == path for path in may_be_consequences)
     ]
 
 
@@ -131,13 +101,13 @@ def _described(dimension: space.Choices | space.Range) -> str:
 
 def _search(spec: SweepSpec) -> Iterator[ProblemAtPath]:
     """Report a missing objective, and a number of configs or a list that does not fit."""
-    search, has_number = spec.search, isinstance(spec.search.configs, int)
+    search = spec.search
     needs_objective = search.sampler.learns and not search.listed
     if needs_objective and not search.objectives:
         expected = "at least one objective, such as {val_accuracy: maximize}"
         without = [kind.word() for kind in sampling.SAMPLERS if not kind.learns]
         hint = f"only {', '.join(without)} do without"
-        yield ProblemAtPath(("search", "objectives"), expected, "nothing", hint, "missing")
+        yield ProblemAtPath(("search", "objectives"), expected, "nothing", hint)
     if search.listed:
         if search.sampler.configs_from != "list":
             hint = "remove the sampler, or give the number of configs that it is to suggest"
@@ -152,22 +122,16 @@ def _search(spec: SweepSpec) -> Iterator[ProblemAtPath]:
     elif search.sampler.configs_from == "list":
         hint = "list each config, such as - {units: 64}, or name a sampler that suggests them"
         expected = "a list of configs, for sampler list"
-        yield ProblemAtPath(_CONFIGS, expected, shown_value(search.configs), hint)
-    elif spec.blocks is None and not has_number and not search.is_grid:
-        hint = "or blocks: auto, at the top, for as many as it takes"
-        yield ProblemAtPath(_CONFIGS, "how many configs to try", "nothing", hint, "missing")
-    if spec.blocks is not None and search.configs is not None:
-        hint = "a list decides the blocks: remove blocks, or let a sampler suggest them"
-        if has_number:
-            typed = as_typed("--set search.configs=null", "{'search.configs': None}")
-            hint = f"remove it ({typed}): blocks.at_most bounds them"
-        expected = "no configs with blocks, which decides their number"
-        yield ProblemAtPath(_CONFIGS, expected, shown_value(search.configs), hint)
-    elif spec.blocks is not None and search.space:
-        size, least = search.size(), spec.blocks.at_least
+        received = "auto" if search.auto else shown_value(search.configs)
+        yield ProblemAtPath(_CONFIGS, expected, received, hint)
+    elif search.configs is None and not search.is_grid:
+        hint = "or auto, for as many as it takes"
+        yield ProblemAtPath(_CONFIGS, "how many configs to try", "nothing", hint)
+    elif search.auto is not None and search.space:
+        size, least = search.size(), search.auto.at_least
         if size is not None and size < least:
-            expected = f"a space of at least {least} configs (blocks.at_least)"
-            yield ProblemAtPath(_SPACE, expected, f"{size}, each of which is one block")
+            expected = f"a space of at least {least} configs (search.configs.at_least)"
+            yield ProblemAtPath(_SPACE, expected, str(size))
 
 
 def _listed_configs(configs: Sequence[Config]) -> Iterator[ProblemAtPath]:

@@ -22,6 +22,13 @@ from orchestrator.spec.errors import nearest, shown_value
 USER_CLASS = "package.module:Class"
 """How messages write the name of a user's class, and the tag of its kind."""
 
+FORMER_NAMES = {
+    "gp": "optuna.samplers:GPSampler",
+    "hyperband": "optuna.pruners:HyperbandPruner",
+    "wilcoxon": "optuna.pruners:WilcoxonPruner",
+}
+"""Names of 0.1.0, and what to write instead."""
+
 ChosenKind = TypeVar("ChosenKind", bound=sampling.SamplerKind | sampling.PrunerKind)
 
 
@@ -43,7 +50,9 @@ def _as_mapping(words: Sequence[str]) -> Callable[[Any], Any]:
         is_short = isinstance(value, str)
         name, key = (value, "") if isinstance(value, str) else (value.get("name"), "name")
         if not isinstance(name, str) or not (name in words or sampling.is_user_class(name)):
-            raise fields.refusal(expected, shown_value(name), key=key, hint=nearest(name, words))
+            former = FORMER_NAMES.get(name) if isinstance(name, str) else None
+            hint = f"it is {former} now" if former else nearest(name, words)
+            raise fields.refusal(expected, shown_value(name), key=key, hint=hint)
         return {"name": value} if is_short else value
 
     return convert
@@ -88,13 +97,8 @@ def _one_of(kinds: Sequence[type[ChosenKind]], user_class: type[ChosenKind]) -> 
 def _described(kinds: Sequence[type[ChosenKind]], user_class: type[ChosenKind]) -> str:
     texts = []
     for kind in kinds:
-        notes = []
-        if issubclass(kind, sampling.SamplerKind) and kind.learns:
-            notes.append("learns")
-        if kind.needs:
-            notes.append(f"needs rnnsweep[{kind.needs.name}]")
-        text = f"{kind.word()} {kind.about}"
-        texts.append(f"{text} ({', '.join(notes)})" if notes else text)
+        learns = issubclass(kind, sampling.SamplerKind) and kind.learns
+        texts.append(f"{kind.word()} {kind.about}{' (learns)' if learns else ''}")
     return "; ".join([*texts, f"{USER_CLASS} is {user_class.about}"])
 
 

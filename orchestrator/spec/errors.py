@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -50,22 +50,14 @@ class SpecError(Refusal, ValueError):
         return type(self), (self.source, self.problems)
 
 
-ProblemKind: TypeAlias = Literal["value", "missing", "combination"]
-
-
 @dataclass(frozen=True, slots=True)
 class ProblemAtPath:
-    """A problem at a path; the document has its place.
-
-    `missing`: nothing is there; `combination`: the values there do not fit together. A problem of
-    either kind may be the consequence of another one.
-    """
+    """A problem at a path; the document has its place."""
 
     path: Path
     expected: str
     received: str
     hint: str = ""
-    kind: ProblemKind = "value"
 
 
 def key_text(path: Path) -> str:
@@ -108,6 +100,16 @@ def cut(text: str) -> str:
     """Return at most one line of a long text."""
     return text if len(text) <= 72 else f"{text[:69]}…"
 
+
+_OF_MEDIAN = "name optuna.pruners:MedianPruner, which takes it"
+
+FORMER_KEYS: Mapping[str, str] = {
+    "blocks": "write search.configs: auto (or {interval: …, at_least: …, at_most: …})",
+    "disturbed.action": "leave it out: a disturbed trial is marked",
+    "search.pruner.interval_steps": _OF_MEDIAN,
+    "search.pruner.n_min_trials": _OF_MEDIAN,
+}
+"""Keys of 0.1.0, each with a hint at what to write instead."""
 
 _A_MAPPING = "a mapping (key: value)"
 _A_DIMENSION = "a list of choices, or {{low: …, high: …}}"
@@ -169,15 +171,14 @@ def from_pydantic(
             and all(a in ("*", b) for a, b in zip(pattern, place, strict=True))
             for name in _keys(model)
         ]
-        near = nearest(key, valid)
+        path = _path(detail["loc"])
+        near = FORMER_KEYS.get(key_text(path)) or nearest(key, valid)
         if key in sections or not near:
             (match,) = difflib.get_close_matches(str(key), sections, n=1) or [""]
             near = f"did you mean {sections[match]!r}?" if match else ""
         meant.update((*place, name) for name in valid if repr(name) in near)
         expected = f"one of {', '.join(valid)}" if valid else "no such key"
-        findings.append(
-            ProblemAtPath(_path(detail["loc"]), expected, f"the unknown key {key!r}", near)
-        )
+        findings.append(ProblemAtPath(path, expected, f"the unknown key {key!r}", near))
     # A misspelt key is one problem, not one more for the key that it meant.
     missing = [
         detail for detail in details if detail["type"] == "missing" and detail["loc"] in meant
@@ -195,7 +196,7 @@ def _to_problem(error: ErrorDetails) -> ProblemAtPath:
     path = (*_path(error["loc"]), *filter(None, [context.get("key")]))
     if error["type"] == "missing":
         expected = context.get("expected", "a value (there is no default)")
-        return ProblemAtPath(path, expected, "nothing", kind="missing")
+        return ProblemAtPath(path, expected, "nothing")
     template = _EXPECTED.get(error["type"])
     # a message of pydantic, or of a workload's own validator
     text_of_message = re.sub(

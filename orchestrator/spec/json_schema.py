@@ -19,6 +19,9 @@ from workloads.tasks.own_model.settings import OwnModelSettings
 
 SCHEMA_FILE = Path(__file__).with_name("spec.schema.json")
 
+_ARMS: Json = {"properties": {"implementations": {"items": {"$ref": "#/$defs/Implementation"}}}}
+"""The schema of `arms` where the implementations are known."""
+
 _ABOUT = "A spec of rnnsweep, or a file of prices. Written by rnnsweep; do not edit it."
 
 
@@ -32,6 +35,7 @@ def spec_schema() -> Json:
     definitions: Json = top.pop("$defs")
     rules = [_rule(workload, definitions) for workload in BUILT_IN]
     rules.append(_rule_of_own_models(definitions))
+    definitions["Implementation"] = _implementation()
     required = top.pop("required")
     one_of = [{"required": ["workload"]}, {"required": ["model"]}]
     return {
@@ -85,7 +89,7 @@ def _rule(workload: Workload, definitions: Json) -> Json:
             "properties": {
                 "settings": {"$ref": f"#/$defs/{model.__name__}"},
                 "search": {"properties": search},
-                "arms": _arms(),
+                "arms": _ARMS,
             }
         },
     }
@@ -104,17 +108,16 @@ def _rule_of_own_models(definitions: Json) -> Json:
             "properties": {
                 "settings": {"$ref": f"#/$defs/{OwnModelSettings.__name__}"},
                 "search": {"properties": {"space": {"properties": parameters}}},
-                "arms": _arms(),
+                "arms": _ARMS,
             }
         },
     }
 
 
-def _arms() -> Json:
+def _implementation() -> Json:
     """Return the schema of the implementations that the backends have."""
     plain = [f"{backend}/{kernel}" for backend in backends() for kernel in KERNELS]
-    names = {"anyOf": [{"enum": plain}, {"type": "string", "pattern": _implementation_pattern()}]}
-    return {"properties": {"implementations": {"items": names}}}
+    return {"anyOf": [{"enum": plain}, {"type": "string", "pattern": _implementation_pattern()}]}
 
 
 def _implementation_pattern() -> str:

@@ -1,20 +1,17 @@
 """YAML to a checked SweepSpec; the errors of a file are reported together, with places.
 
-Errors of the notation come alone. Errors of single values come with errors of other names and
-values that do not depend on them; values that do not fit together are reported once each is valid
-by itself.
+Errors of the notation come alone, then all keys and values that are wrong by themselves, then all
+that do not fit the workload or each other.
 """
 
-import copy
-import itertools
 import pathlib
 import shlex
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from orchestrator.core.shipped_sweeps import shipped_sweeps
 from orchestrator.sampling import UserClassError
 from orchestrator.spec import checks, chosen_kinds, sections, yaml_locations
 from orchestrator.spec.errors import Path, ProblemAtPath, SpecError, from_pydantic, shown_value
@@ -23,12 +20,10 @@ from orchestrator.spec.space import Choices, Objective, Range, Search
 from orchestrator.spec.sweep_spec import SweepSpec
 from workloads import registry
 
-_MOST_REMOVALS = 8
-"""So often at most, values that need a removed one are removed from a spec with errors."""
-
-_MODELS: Mapping[Path, type[BaseModel]] = {
+MODELS: Mapping[Path, type[BaseModel]] = {
     (): SweepSpec,
     ("search",): Search,
+    ("search", "configs", "auto"): sections.AutoConfigs,
     **{("search", "sampler", name): kind for name, kind in chosen_kinds.SAMPLER_MODELS.items()},
     **{("search", "pruner", name): kind for name, kind in chosen_kinds.PRUNER_MODELS.items()},
     ("search", "space", "*", "choices"): Choices,
@@ -40,11 +35,11 @@ _MODELS: Mapping[Path, type[BaseModel]] = {
     ("limits",): sections.Limits,
     ("prices", "*"): sections.Price,
     ("measure",): sections.MeasureSpec,
-    ("blocks",): sections.BlocksSpec,
     ("disturbed",): sections.DisturbedSpec,
     ("margins",): sections.MarginsSpec,
     ("published", "*"): sections.Published,
 }
+"""The sections of a spec by their paths; where there are several kinds, the last part is one."""
 
 
 def load_spec(
@@ -55,7 +50,7 @@ def load_spec(
     `overrides` (`dotted.key=YAML`) are set over the values of the file and checked with them. With
     `import_classes`, a sampler and a pruner of the user's are imported and made, too.
     """
-    text = yaml_locations.read_spec_text(path, "a spec file")
+    text = yaml_locations.read_spec_text(path, "a spec file", shipped_sweeps())
     return parse_spec(
         text,
         source=str(path),
@@ -91,91 +86,21 @@ def parse_spec(
     except ValidationError as error:
         built_in = {workload.name: workload.settings_model for workload in registry.BUILT_IN}
         settings = built_in.get(str(document.data.get("workload")))
-        models = {**_MODELS, ("settings",): settings} if settings else _MODELS
-        findings = from_pydantic(error, models)
-        raise document.refusal([*findings, *_others(document.data, findings)]) from None
+        models = {**MODELS, ("settings",): settings} if settings else MODELS
+        raise document.refusal(from_pydantic(error, models)) from None
     findings = checks.inconsistencies(spec)
     if import_classes and not findings:
         findings = unusable_classes(spec)
     if findings:
-        raise document.refusal([*findings, *_others(document.data, findings)])
+        raise document.refusal(findings)
     return spec
-
-
-def _others(data: Mapping[str, Any], findings: Sequence[ProblemAtPath]) -> Sequence[ProblemAtPath]:
-    """Return what else is wrong in a spec with these findings, without consequences of them."""
-    removed = {_written(data, finding.path, set()) for finding in findings}
-    for _ in range(_MOST_REMOVALS):
-        if () in removed:
-            return []
-        try:
-            # A spec needs a name, on which nothing else depends.
-            spec = SweepSpec.model_validate({"name": "any", **_without(data, removed)})
-        except ValidationError as error:  # something needs what was removed: it is removed, too
-            paths = [_original(finding.path, removed) for finding in from_pydantic(error)]
-            removed |= {_written(data, path, removed) for path in paths}
-            continue
-        others = [
-            replace(finding, path=_original(finding.path, removed))
-            for finding in checks.independent_findings(spec, removed)
-        ]
-        # What is wrong in several listed configs is reported at the first one.
-        reported = {_in_any_config(finding) for finding in findings}
-        return [other for other in others if _in_any_config(other) not in reported]
-    return []
-
-
-def _in_any_config(finding: ProblemAtPath) -> ProblemAtPath:
-    """Return a finding without the number of the listed config in which it is."""
-    if finding.path[:2] == ("search", "configs"):
-        return replace(finding, path=("search", "configs", *finding.path[3:]))
-    return finding
-
-
-def _written(data: Any, path: Path, removed: Collection[Path]) -> Path:
-    """Return the path of a value in data, or else of the innermost one around it that remains."""
-    value, length = data, 0
-    for part in path:
-        is_list = isinstance(value, list) and isinstance(part, int) and part < len(value)
-        if not is_list and not (isinstance(value, dict) and part in value):
-            break
-        value = value[part]
-        length += 1
-    while length and path[:length] in removed:
-        length -= 1
-    return path[:length]
-
-
-def _without(data: Mapping[str, Any], removed: Collection[Path]) -> Mapping[str, Any]:
-    """Return a copy of data without the values at these paths, which all exist."""
-    rest = copy.deepcopy(data)
-    # From the end, so that indices of lists stay, and from within.
-    for path in sorted(removed, key=lambda p: [(isinstance(q, str), q) for q in p], reverse=True):
-        parent: Any = rest
-        for part in path[:-1]:
-            parent = parent[part]
-        del parent[path[-1]]
-    return rest
-
-
-def _original(path: Path, removed: Collection[Path]) -> Path:
-    """Return the path in whole data of a value in data `_without` some."""
-    found: Path = ()
-    for part in path:
-        place = part
-        if isinstance(part, int):
-            gone = {p[-1] for p in removed if p[:-1] == found}
-            remaining = (index for index in itertools.count() if index not in gone)
-            place = next(itertools.islice(remaining, part, None))
-        found = (*found, place)
-    return found
 
 
 def refuse_file(
     path: pathlib.Path, overrides: Sequence[str], findings: Sequence[ProblemAtPath]
 ) -> SpecError:
     """Return the error with problems of a spec file, and their places in it."""
-    text = yaml_locations.read_spec_text(path, "a spec file")
+    text = yaml_locations.read_spec_text(path, "a spec file", shipped_sweeps())
     document = yaml_locations.parse_yaml(
         text, source=str(path), overrides=overrides, short_forms=sections.SHORT_FORMS
     )

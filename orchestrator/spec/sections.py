@@ -8,7 +8,7 @@ import datetime
 import json
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
+from typing import Annotated, Any, ClassVar, Self, TypeAlias
 
 import pydantic
 
@@ -286,7 +286,6 @@ FEWEST_BLOCKS = 6
 Share: TypeAlias = Annotated[float, pydantic.Field(gt=0, lt=1)]
 Percent: TypeAlias = Annotated[float, pydantic.Field(ge=0, le=100)]
 Words: TypeAlias = Mapping[str, Mapping[str, Any]]
-Hints: TypeAlias = Mapping[object, str]
 Blocks: TypeAlias = Annotated[int, pydantic.Field(ge=FEWEST_BLOCKS)]
 
 
@@ -294,8 +293,6 @@ class WordedSection(fields.Strict):
     """A section for which one of some `words` may stand."""
 
     words: ClassVar[Words]
-    hints: ClassVar[Hints] = {}
-    """Hints for other words, and for numbers (by the type `int`)."""
 
     @classmethod
     def short_form(cls) -> fields.Json:
@@ -309,11 +306,8 @@ class WordedSection(fields.Strict):
             return data
         if isinstance(data, str) and data in cls.words:
             return cls.words[data]
-        key = data if isinstance(data, str) else type(data)
-        hint = cls.hints.get(key) or nearest(data, cls.words)
-        raise fields.refusal(
-            f"{' or '.join(cls.words)}, or a mapping", shown_value(data), hint=hint
-        )
+        expected = f"{' or '.join(cls.words)}, or a mapping"
+        raise fields.refusal(expected, shown_value(data), hint=nearest(data, cls.words))
 
 
 class MeasureSpec(WordedSection):
@@ -358,21 +352,20 @@ class MeasureSpec(WordedSection):
         return self
 
 
-class BlocksSpec(WordedSection):
-    """The `blocks` section: add blocks until each speed-up is precise."""
+class AutoConfigs(WordedSection):
+    """`search.configs: auto`: add configs until each speed-up is precise."""
 
     words: ClassVar[Words] = {"auto": {}}
-    hints: ClassVar[Hints] = {int: "a number of blocks is search.configs"}
 
     interval: Share = pydantic.Field(
         _BLOCKS.interval,
         description=(
-            "Add blocks until the interval of each speed-up is this narrow (half-width, as a"
+            "Add configs until the interval of each speed-up is this narrow (half-width, as a"
             " share)."
         ),
     )
-    at_least: Blocks = pydantic.Field(_BLOCKS.least, description="The smallest number of blocks.")
-    at_most: Blocks = pydantic.Field(_BLOCKS.most, description="The largest number of blocks.")
+    at_least: Blocks = pydantic.Field(_BLOCKS.least, description="The smallest number of configs.")
+    at_most: Blocks = pydantic.Field(_BLOCKS.most, description="The largest number of configs.")
 
     @pydantic.model_validator(mode="after")
     def _rising(self) -> Self:
@@ -386,11 +379,7 @@ class DisturbedSpec(WordedSection):
     """The `disturbed` section: the limits beyond which a trial is marked as disturbed."""
 
     words: ClassVar[Words] = {"mark": {}}
-    hints: ClassVar[Hints] = {
-        "rerun": "no round is run again; blocks: auto adds blocks until enough are quiet"
-    }
 
-    action: Literal["mark"] = pydantic.Field("mark", description="Mark the trial.")
     others_cpu_pct: Percent = pydantic.Field(
         _DISTURBED.others_cpu_pct,
         description="CPU time of other processes beyond this, in percent of the node.",
@@ -413,7 +402,9 @@ class DisturbedSpec(WordedSection):
     )
     accept_provisional: bool = pydantic.Field(
         False,
-        description=("With blocks: auto, count speed-ups that were measured on a busy machine."),
+        description=(
+            "With search.configs: auto, count speed-ups that were measured on a busy machine."
+        ),
     )
 
 
@@ -543,7 +534,7 @@ Prices: TypeAlias = Annotated[tuple[Price, ...], pydantic.BeforeValidator(fields
 
 SHORT_FORMS: Mapping[str, Words] = {
     "measure": MeasureSpec.words,
-    "blocks": BlocksSpec.words,
+    "search.configs": AutoConfigs.words,
     "disturbed": DisturbedSpec.words,
 }
-"""Short forms: for each key the words that may replace its section, and their meanings."""
+"""Short forms: for each key, as `--set` has it, the words for its section, and their meanings."""

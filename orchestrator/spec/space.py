@@ -21,7 +21,8 @@ from orchestrator import sampling
 from orchestrator.core.names import ANY_IMPLEMENTATION
 from orchestrator.core.trial import Config, ConfigValue, is_number
 from orchestrator.spec import chosen_kinds, fields
-from orchestrator.spec.errors import shown_value
+from orchestrator.spec.errors import nearest, shown_value
+from orchestrator.spec.sections import AutoConfigs
 
 MOST_CONFIGS, MOST_REPEATS = 1_000_000, 1_000
 _WIDEST = 1e15
@@ -283,20 +284,33 @@ class Objective(fields.Strict):
         return {"direction": data} if isinstance(data, str) else data
 
 
-def _number_or_list(value: Any) -> Any:
-    if isinstance(value, dict):
+_CONFIGS = "a whole number, auto, or a list of configs"
+
+
+def _number_list_or_rule(value: Any) -> Any:
+    keys = AutoConfigs.model_fields
+    if isinstance(value, dict) and value and not any(nearest(key, keys) for key in value):
         hint = "a list has a dash before each config: - {units: 64, layers: 2}"
-        raise fields.refusal("a whole number, or a list of configs", hint=hint)
+        raise fields.refusal(_CONFIGS, hint=hint)
+    if isinstance(value, str) and value not in AutoConfigs.words:
+        raise fields.refusal(_CONFIGS, shown_value(value), hint=nearest(value, AutoConfigs.words))
     if value in ([], ()):
         raise fields.refusal("at least one config in the list")
     return fields.as_tuple(value)
 
 
+def _kind_of_configs(value: Any) -> str:
+    if isinstance(value, str | dict | AutoConfigs):
+        return "auto"
+    return "list" if isinstance(value, tuple) else "count"
+
+
 Configs: TypeAlias = Annotated[
     Annotated[fields.PositiveInt, Field(le=MOST_CONFIGS), Tag("count")]
-    | Annotated[tuple[Mapping[fields.ParameterName, fields.ScalarValue], ...], Tag("list")],
-    Discriminator(lambda value: "list" if isinstance(value, tuple) else "count"),
-    BeforeValidator(_number_or_list),
+    | Annotated[tuple[Mapping[fields.ParameterName, fields.ScalarValue], ...], Tag("list")]
+    | Annotated[AutoConfigs, Tag("auto")],
+    Discriminator(_kind_of_configs),
+    BeforeValidator(_number_list_or_rule),
 ]
 
 
@@ -313,8 +327,8 @@ class Search(fields.Strict):
     configs: Configs | None = Field(
         None,
         description=(
-            "The number of configs, each of which is a block; or a list of configs, instead"
-            " of sampler and space."
+            "The number of configs, each of which is a block; auto, or a mapping, to add configs"
+            " until each speed-up is precise; or a list of configs, instead of sampler and space."
         ),
     )
     space: Mapping[fields.ParameterName, Dimension] = Field(
@@ -336,7 +350,7 @@ class Search(fields.Strict):
     @model_validator(mode="before")
     @classmethod
     def _sampler_of_a_list(cls, data: Any) -> Any:
-        if isinstance(data, dict) and isinstance(data.get("configs"), list | tuple | dict):
+        if isinstance(data, dict) and isinstance(data.get("configs"), list | tuple):
             return {"sampler": sampling.Listed.word(), **data}
         return data
 
@@ -357,14 +371,19 @@ class Search(fields.Strict):
         return self.configs if isinstance(self.configs, tuple) else ()
 
     @property
+    def auto(self) -> AutoConfigs | None:
+        """The rule that decides the number of configs; None if the spec or the space decides it."""
+        return self.configs if isinstance(self.configs, AutoConfigs) else None
+
+    @property
     def points(self) -> tuple[Config, ...]:
         """The configs of a list or a grid, each of which is a block; empty for other samplers."""
         return tuple(self.grid()) if self.is_grid else self.listed
 
     def count(self) -> int:
         """Return the number of configs: `configs`, its length, or the size of a grid."""
-        size = len(self.listed) if self.listed else self.configs or self.size()
-        if not isinstance(size, int):
+        size = self.configs if isinstance(self.configs, int) else len(self.listed) or self.size()
+        if size is None:
             raise ValueError("an infinite space has no count: give configs")
         return size
 

@@ -79,8 +79,8 @@ class SweepSpec(Strict):
     workload: WorkloadName | None = Field(
         None,
         description=(
-            "Instead of model: a built-in workload (rnnsweep workloads lists them), or a function"
-            " of your own: package.module:function."
+            "Instead of model: a built-in workload, or a function of your own:"
+            " package.module:function."
         ),
         validate_default=True,
     )
@@ -128,13 +128,6 @@ class SweepSpec(Strict):
         description=(
             "full: train to the end. timing: arms take turns in short slices. Or a mapping"
             " with mode and the options of slices."
-        ),
-    )
-    blocks: sections.BlocksSpec | None = Field(
-        None,
-        description=(
-            "auto: add configs until each speed-up is precise, instead of search.configs. Or"
-            " a mapping."
         ),
     )
     disturbed: sections.DisturbedSpec = Field(
@@ -212,13 +205,13 @@ class SweepSpec(Strict):
     @property
     def disturbance_limits(self) -> DisturbanceLimits:
         """The limits of other load on a node during a trial."""
-        limits = self.disturbed.model_dump(exclude={"action", "accept_provisional"})
+        limits = self.disturbed.model_dump(exclude={"accept_provisional"})
         return DisturbanceLimits(**limits)
 
     @property
     def auto_blocks(self) -> AutoBlocks | None:
-        """The rule that ends automatic blocks; None if `search.configs` decides their number."""
-        rule = self.blocks
+        """The rule that ends the sweep early; None if `search.configs` is not automatic."""
+        rule = self.search.auto
         return AutoBlocks(rule.interval, rule.at_least, rule.at_most) if rule else None
 
     @property

@@ -41,8 +41,8 @@ def names_own_implementations(spec: SweepSpec) -> bool:
     return not is_built_in(spec) and spec.model is None
 
 
-def check_workload(spec: SweepSpec, *, with_values: bool = True) -> Iterator[ProblemAtPath]:
-    """Report names and values that the workload does not accept; values need valid conditions."""
+def check_workload(spec: SweepSpec) -> Iterator[ProblemAtPath]:
+    """Report names and values that the workload does not accept; conditions have to be valid."""
     searched = _searched(spec)
     for name, path in searched.items():
         if name in spec.settings:
@@ -77,8 +77,7 @@ def check_workload(spec: SweepSpec, *, with_values: bool = True) -> Iterator[Pro
         yield ProblemAtPath(searched[name], expected, f"the parameter {name!r}", hint)
     yield from _metrics(spec, workload, given={*spec.settings, *searched})
     checked = [n for n in names if n not in workload.data_settings or n not in searched]
-    if with_values:
-        yield from _values(spec, workload, checked)
+    yield from _values(spec, workload, checked)
 
 
 def _searched(spec: SweepSpec) -> dict[str, Path]:
@@ -126,10 +125,10 @@ def _metrics(
             yield ProblemAtPath(path, expected, repr(name), nearest(name, metrics))
         elif (setting := BY_NAME[name].needs_setting) is not None and setting not in given:
             expected = f"settings.{setting} as well, without which no trial reports it"
-            yield ProblemAtPath(path, expected, "nothing", kind="missing")
+            yield ProblemAtPath(path, expected, "nothing")
         elif name in COST_METRICS and not spec.prices:
             expected = "prices as well (prices: prices.yaml), without which nothing has a cost"
-            yield ProblemAtPath(path, expected, "nothing", kind="missing")
+            yield ProblemAtPath(path, expected, "nothing")
     valid = [
         metric.name for metric in METRICS if metric.is_objective or metric.name in DERIVED_METRICS
     ]
@@ -137,10 +136,7 @@ def _metrics(
         for name in row.metrics:
             if name not in valid:
                 path = ("published", index, "metrics", name)
-                hint = (
-                    nearest(name, valid)
-                    or "rnnsweep workloads --full lists them; put others in a note"
-                )
+                hint = nearest(name, valid) or "docs/mlflow.md lists them; put others in a note"
                 yield ProblemAtPath(path, "a metric of ours, in our unit", repr(name), hint)
 
 
@@ -277,9 +273,7 @@ def _refused(workload: registry.Workload, settings: Mapping[str, Any]) -> list[P
         return [
             finding
             if finding.path
-            else ProblemAtPath(
-                (), "settings that fit together", finding.expected, kind="combination"
-            )
+            else ProblemAtPath((), "settings that fit together", finding.expected)
             for finding in from_pydantic(error)
         ]
     return []

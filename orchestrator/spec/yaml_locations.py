@@ -38,7 +38,7 @@ _MOST_FILES = 4
 """The most names of other files that a hint lists where a file is missing."""
 
 ShortForms: TypeAlias = Mapping[str, Mapping[str, Any]]
-"""Short forms: for each key the words that may replace its mapping, and their meanings."""
+"""Short forms: for each dotted key the words for its mapping, and their meanings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +106,11 @@ class YamlDocument:
         return SpecError(self.source, problems)
 
 
-def read_spec_text(path: pathlib.Path, kind: str) -> str:
-    """Return a UTF-8 file's text, or raise `SpecError`; `kind` names it there (`a spec file`)."""
+def read_spec_text(path: pathlib.Path, kind: str, names: Iterable[str] = ()) -> str:
+    """Return a UTF-8 file's text, or raise `SpecError`; `kind` names it there (`a spec file`).
+
+    `names` are what could be typed instead of the path of a file.
+    """
     try:
         with path.open("rb") as file:
             raw = file.read(4 * MAX_CHARACTERS + 1)
@@ -119,7 +122,7 @@ def read_spec_text(path: pathlib.Path, kind: str) -> str:
         received = f"the byte 0x{raw[error.start]:02x}"
         problem = Problem(f"{path}:{line}", "", "text in UTF-8", received, "save it as UTF-8")
     except FileNotFoundError:
-        hint = _files_meant(path)
+        hint = _files_meant(path, names)
         problem = Problem(str(path), "", kind, "no such file", hint)
     except (OSError, ValueError) as error:  # a ValueError is a path with a null byte
         received = (getattr(error, "strerror", None) or str(error)).lower()
@@ -127,17 +130,21 @@ def read_spec_text(path: pathlib.Path, kind: str) -> str:
     raise SpecError(str(path), [problem])
 
 
-def _files_meant(missing: pathlib.Path) -> str:
-    """Return a hint with the YAML files that may be meant, next to a missing one or in `sweeps/`.
+def _files_meant(missing: pathlib.Path, names: Iterable[str]) -> str:
+    """Return a hint with what may be meant: YAML files next to a missing one or in `sweeps/`.
 
-    If no name is like the missing one, the hint lists the nearest few; it is empty without files.
+    One of `names` may be meant as well. If nothing is like the missing one, the hint lists the
+    nearest few files, or names where there are no files.
     """
     files: dict[str, list[pathlib.Path]] = {}
     for folder in (missing.parent, missing.parent / "sweeps"):
         for file in sorted(folder.glob("*.y*ml")):
             files.setdefault(file.stem, []).append(file)
-    if near := difflib.get_close_matches(missing.stem, files, n=1):
-        return f"did you mean {' or '.join(map(str, files[near[0]]))}?"
+    named = {name: [pathlib.Path(name)] for name in names}
+    all_meant = {stem: [*files.get(stem, ()), *named.get(stem, ())] for stem in (*files, *named)}
+    if near := difflib.get_close_matches(missing.stem, all_meant, n=1):
+        return f"did you mean {' or '.join(map(str, all_meant[near[0]]))}?"
+    files = files or named
     nearest = difflib.get_close_matches(missing.stem, files, n=_MOST_FILES, cutoff=0.0)
     shown = [str(file) for stem in nearest for file in files[stem]]
     more = ", …" if len(files) > len(nearest) else ""
@@ -191,8 +198,9 @@ def _set(
     for depth, part in enumerate(path[:-1], start=1):
         reader.places.setdefault(path[:depth], place)
         child = parent.setdefault(part, {})
-        if depth == 1 and isinstance(child, str) and child in short_forms.get(part, {}):
-            child = parent[part] = dict(short_forms[part][child])
+        words = short_forms.get(".".join(path[:depth]), {})
+        if isinstance(child, str) and child in words:
+            child = parent[part] = dict(words[child])
         if not isinstance(child, dict):
             expected = f"a mapping at {key_text(path[:depth])} to set {path[depth]!r} in"
             whole = key_text(path[:depth])

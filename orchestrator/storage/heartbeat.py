@@ -7,8 +7,7 @@ anything: the journal, the store and the lock are the truth.
 
 import contextlib
 import os
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -79,41 +78,6 @@ def read_heartbeat(folder: Path) -> Heartbeat | None:
         if content.get("version") == HEARTBEAT.number:
             return _adapter.validate_python(content)
     return None
-
-
-def write_prometheus(path: Path, heartbeat: Heartbeat) -> None:
-    """Replace a file for the textfile collector of Prometheus' node exporter.
-
-    All users may read it: the exporter is another one. Raise `OSError` if it cannot be written.
-    """
-    text = "".join(f"{line}\n" for line in prometheus_lines(heartbeat))
-    _replace(path, text.encode(errors="replace"), mode=0o644)
-
-
-_GAUGES: dict[str, tuple[str, str]] = {
-    "at_s": ("heartbeat_timestamp_seconds", "When the driver gave its last sign of life."),
-    "waits_since_s": ("waiting_since_timestamp_seconds", "Since when the driver does the same."),
-    "trials_ended": ("trials_ended", "Trials with an outcome."),
-    "trials_failed": ("trials_failed", "Trials that failed."),
-    "last_trial_s": ("last_trial_timestamp_seconds", "When the last trial ended."),
-    "not_in_store": ("trials_not_in_store", "Trials that the store does not have yet."),
-    "lease_age_s": ("lease_age_seconds", "Time since the lease was renewed."),
-    "lost_attempts": ("lost_attempts", "Attempts of this start that were lost and retried."),
-    "disk_free_bytes": ("disk_free_bytes", "Free bytes on the disk of the home."),
-    "has_ended": ("has_ended", "1 after the regular end of the driver."),
-}
-"""The name and the help of each metric, by the field of a heartbeat."""
-
-
-def prometheus_lines(heartbeat: Heartbeat) -> Iterator[str]:
-    """Yield the lines of Prometheus' text format; a fact that is not known has no line."""
-    sweep = heartbeat.sweep.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
-    values = asdict(heartbeat)
-    for field, (name, meaning) in _GAUGES.items():
-        if values[field] is not None:
-            yield f"# HELP rnnsweep_{name} {meaning}"
-            yield f"# TYPE rnnsweep_{name} gauge"
-            yield f'rnnsweep_{name}{{sweep="{sweep}"}} {float(values[field]):.15g}'
 
 
 def _replace(path: Path, content: bytes, mode: int) -> None:

@@ -7,6 +7,7 @@ checksum of its other bytes.
 import contextlib
 import json
 import os
+import shlex
 import threading
 import time
 import zlib
@@ -416,34 +417,17 @@ def _migrated(body: bytes, number: int) -> str:
     return json.dumps(content)
 
 
-def repair_journal(folder: Path) -> tuple[Path, int] | None:
-    """Remove the damaged lines of a journal; return where the old one is kept, and their number.
-
-    None if no line is damaged. Without its first line the whole journal is set aside. Raise
-    `Locked` if a driver writes it, `FileNotFoundError` if there is none.
-    """
-    path = folder / JOURNAL_FILE
-    with contextlib.closing(os.fdopen(lock.take_lock(folder), "rb")):
-        lines = path.read_bytes().split(b"\n")[:-1]
-        number = _format_number(path, lines)
-        whole = [line for line in lines if _read_line(line, number)[0] is not None]
-        if len(whole) == len(lines):
-            return None
-        kept = path.with_name(f"journal-damaged-{time.time_ns()}.jsonl")
-        if whole and whole[0] == lines[0]:
-            _replace(path, whole, kept)
-        else:
-            path.rename(kept)
-            _sync_folder(folder)
-    return kept, len(lines) - len(whole)
-
-
 def _corrupt(path: Path, line: int, received: str) -> JournalError:
     """Return the error for a line that is no record before whole lines: no crash leaves that."""
+    name = shlex.quote(str(path))
+    if line == 1:  # it has the identity of the sweep
+        cure = f"Move the file away (mv {name} {name}.damaged)"
+    else:
+        cure = f"Delete this line (sed -i {line}d {name})"
     return JournalError(
-        f"{path}, line {line}: expected a journal record, received {received}. Remove the damaged"
-        f" lines with `rnnsweep repair {path.parent.parent.name}`, and run the same command again:"
-        " finished trials are read back from MLflow"
+        f"{path}, line {line}: expected a journal record, received {received}. {cure}, and start"
+        " the sweep again: trials that the journal lacks are read back from MLflow, and those that"
+        " MLflow lacks too run again"
     )
 
 

@@ -240,7 +240,7 @@ def preview(
     """
     number, before, stored = max(folder.latest(), 1), None, list[FinishedTrial]()
     draft = journal.Draft(journal.read(folder.generation(number)))
-    store_path = trackers.kind_of(tracking_uri).local_path(tracking_uri)
+    store_path = trackers.local_path(tracking_uri)
     is_store_of_home = store_path is not None and store_path.parent == folder.home
     is_complete = draft.state is not None and is_store_of_home
     if not is_complete and not trackers.is_missing(tracking_uri):

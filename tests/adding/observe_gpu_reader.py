@@ -19,7 +19,7 @@ def main() -> None:
         nodes = this_machine()
     observed = {
         "place": registry.__file__,
-        "readers": [reader.info.id for reader in registry.registered().readers],
+        "readers": [reader.info.id for reader in registry.READERS],
         "gpus": [gpu.uuid for node in nodes for gpu in node.profile.gpus],
         "classes": [found.ref.gpu for found in classify(nodes) if found.device == "gpu"],
         "hidden from a CPU trial": registry.hiding_environment()["PRETEND_VISIBLE_DEVICES"],

@@ -7,7 +7,7 @@ from tests.documents import ROOT, blocks
 
 CLASS = blocks("python", ROOT / "docs" / "adding" / "sampler.md")[-1][1]
 SAMPLERS = "orchestrator/sampling/samplers.py"
-LIST = "SAMPLERS: tuple[type[SamplerKind], ...] = (Tpe, Nsga2, Random, Grid, Qmc, Gp, Listed)"
+LIST = "SAMPLERS: tuple[type[SamplerKind], ...] = (Tpe, Nsga2, Random, Grid, Qmc, Listed)"
 
 
 def test_a_built_in_sampler_takes_one_file(tmp_path: Path) -> None:

@@ -6,25 +6,20 @@ from tests.adding.copied_project import copy_project
 from tests.documents import ROOT
 
 READERS = "orchestrator/hardware/gpu_readers"
-EXAMPLE = ROOT / "tests" / READERS / "foreign_reader.py"
+EXAMPLE = ROOT / "tests" / READERS / "pretend_reader.py"
 IMPORT = "from orchestrator.hardware.gpu_readers.nvml import NvmlReader"
-IMPORTS = {
-    "orchestrator.hardware": "orchestrator.hardware.profile",
-    "orchestrator.hardware.gpu_readers": "orchestrator.hardware.gpu_readers.reader",
-}
-LIST = "BUILT_IN_READERS: tuple[type[GpuReader], ...] = (NvmlReader,)"
+LIST = "READERS: tuple[GpuReader, ...] = (NvmlReader(),)"
 
 
 def test_a_reader_of_gpus_is_one_file_and_an_entry(tmp_path: Path) -> None:
     project = copy_project(tmp_path)
-    code = EXAMPLE.read_text()
-    for of_packages, of_modules in IMPORTS.items():
-        code = code.replace(f"from {of_packages} import", f"from {of_modules} import")
-    (project.folder / READERS / "pretend.py").write_text(code)
+    (project.folder / READERS / "pretend.py").write_text(EXAMPLE.read_text())
     registry = f"{READERS}/registry.py"
     added = "from orchestrator.hardware.gpu_readers.pretend import PretendReader\n"
     project.insert_after(registry, IMPORT, added)
-    project.replace_line(registry, LIST, LIST.replace("NvmlReader,", "NvmlReader, PretendReader"))
+    project.replace_line(
+        registry, LIST, LIST.replace("NvmlReader(),", "NvmlReader(), PretendReader()")
+    )
     gpus = tmp_path / "gpus.txt"
     gpus.write_text("Pretend 9000\nPretend 9000")
     observed = project.observe("tests.adding.observe_gpu_reader", str(gpus))

@@ -1,4 +1,4 @@
-"""A metric is one entry and the line that computes it; a column of the trial table is one entry."""
+"""A metric is one entry and the line that computes it."""
 
 import re
 from pathlib import Path
@@ -30,15 +30,6 @@ STEPS_ENTRY = """\
 
 STEPS_PER_S = """\
     "steps_per_s": lambda trial: 1_000 / trial.metrics["step_ms"],
-"""
-
-COLUMN = """\
-    TrialColumn(
-        "epochs_run",
-        "whole",
-        lambda trial: len(trial.epochs),
-        "Epochs that the trial ran.",
-    ),
 """
 
 
@@ -82,11 +73,3 @@ def test_a_metric_of_gradients_is_equal_for_implementations_of_one_model(tmp_pat
     portable, fused = project.observe("tests.adding.observe_grad_norm")
     assert portable > 1e-3
     assert fused == pytest.approx(portable, rel=1e-3)
-
-
-def test_a_column_of_the_trial_table_is_one_entry(tmp_path: Path) -> None:
-    project = copy_project(tmp_path)
-    columns = "COLUMNS: tuple[TrialColumn, ...] = ("
-    project.insert_after("orchestrator/core/trial_columns.py", columns, COLUMN)
-    observed = project.observe("tests.adding.observe_column")
-    assert observed == {"pages": ["mlflow.md"], "tag": "0", "rows": [0]}

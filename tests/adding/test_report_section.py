@@ -7,10 +7,9 @@ import pytest
 
 from orchestrator.analysis.summary import ReportSummary, summarise
 from orchestrator.report.charts import CHARTS, charts_of
-from orchestrator.report.document import PARTS
 from orchestrator.report.formats.images import draw
 from orchestrator.report.render import render
-from orchestrator.report.sections.document import SECTIONS, ReportSection, document
+from orchestrator.report.sections.document import SECTIONS, document
 from tests.building.arms import PORTABLE, XLA
 from tests.building.large_records import build_small_record
 from tests.building.records import build_paired_record, build_record
@@ -86,8 +85,3 @@ def test_the_keys_of_sections_are_unique_and_charts_refer_to_them() -> None:
     keys = [section.key for section in SECTIONS]
     assert len(set(keys)) == len(keys)
     assert {chart.section for chart in charts_of(summarise(build_small_record()))} <= set(keys)
-
-
-def test_a_section_of_no_part_is_refused() -> None:
-    with pytest.raises(ValueError, match=f"'mine': expected a part of {', '.join(PARTS)}"):
-        ReportSection("mine", "else", lambda *_: None)

@@ -99,22 +99,13 @@ WRONG = [
         "climbed",
         "spec file",
     ),
-    Wrong("class", {"sampler": "climbing:Climb"}, "sampler", "BaseSampler", "no such name"),
     Wrong("kind", {"sampler": "climbing:Unrelated"}, "sampler", "BaseSampler", "a class"),
-    Wrong("pruner", {"sampler": "climbing:Below"}, "sampler", "BaseSampler", "a class"),
     Wrong(
         "missing", {"sampler": "climbing:Climber"}, "sampler", "arguments of Climber (step)", "step"
     ),
     Wrong("unknown", {"sampler": CLIMBER | {"stop": 1}}, "sampler.stop", "(step)", "stop"),
     Wrong("value", {"sampler": CLIMBER | {"step": 0}}, "sampler", "accepts", "climbing.py:"),
     Wrong("seed", {"sampler": CLIMBER | {"seed": 3}}, "sampler.seed", "no seed", "3"),
-    Wrong(
-        "pruner's",
-        {"pruner": {"name": "climbing:Below", "limits": 1}},
-        "pruner.limits",
-        "(limit)",
-        "",
-    ),
     Wrong("shape", {"sampler": "climbing.Climber"}, "sampler", "package.module:Class", "climbing"),
 ]
 

@@ -1,4 +1,4 @@
-"""Journals with a changed byte: the line is named, and repaired, and all others are kept."""
+"""Journals with a changed byte: the line is named, and all others are kept once it is deleted."""
 
 from pathlib import Path
 
@@ -21,10 +21,13 @@ def test_every_byte_of_a_line_flipped_in_turn(tmp_path: Path, faults: Faults) ->
             path.write_bytes(whole[:place] + bytes([flipped]) + whole[place + 1 :])
             with pytest.raises(journal.JournalError, match=f"line {line + 1}: expected a journal"):
                 journal.read(tmp_path)
-        path.write_bytes(damaged := whole[:begin] + b"\0" + whole[begin + 1 :])
-        repaired = journal.repair_journal(tmp_path)
-        assert repaired is not None and repaired[1] == 1
-        assert repaired[0].read_bytes() == damaged
-        kept = (*RECORDS[:line], *RECORDS[line + 1 :]) if line else ()
-        assert journal.read(tmp_path) == journal.replay(kept)
-        assert not line or journal.repair_journal(tmp_path) is None
+
+
+@pytest.mark.parametrize("line", range(2, len(RECORDS)))
+def test_a_journal_without_a_damaged_line_has_all_other_records(tmp_path: Path, line: int) -> None:
+    lines = write(tmp_path).splitlines(keepends=True)
+    del lines[line - 1]
+    (tmp_path / journal.JOURNAL_FILE).write_bytes(b"".join(lines))
+    kept = (*RECORDS[: line - 1], *RECORDS[line:])
+    with journal.Journal(tmp_path) as opened:
+        assert opened.state == journal.replay(kept)

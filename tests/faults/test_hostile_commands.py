@@ -43,7 +43,7 @@ def test_hostile_homes(
     (tmp_path / "file").write_text("")
     (tmp_path / "loop").symlink_to("loop")
     monkeypatch.setitem(os.environ, "RNNSWEEP_HOME", name)
-    for command in ("report", "list", "status", "run mine.yaml", "plan mine.yaml", "ui", "stop a"):
+    for command in ("report", "status", "run mine.yaml", "plan mine.yaml", "ui", "stop a"):
         expect_clean(run, command.split())
 
 

@@ -19,8 +19,8 @@ from orchestrator.storage.tracking.mlflow.names import mlflow_tag
 from orchestrator.storage.tracking.records import LEASE, LEASE_TAG, RENEWAL_S
 from tests.commands import Command, wait_for
 from tests.faults.conftest import SCALE, Faults
+from tests.integration.mixed import HELPER
 from tests.integration.sweeping import Home, Json, new_home
-from tests.workloads.shared_trainer import expect_package
 
 pytestmark = pytest.mark.full
 
@@ -161,7 +161,6 @@ def test_whatever_befalls_a_driver_its_sweep_has_every_trial_once(
 
 KINDS: dict[str, dict[str, Any]] = {
     "trainings": {"settings": {"sleep_s": 0.3}, "sampler": "tpe"},
-    "fresh trainers": {"settings": {"sleep_s": 0.1}, "trainer": "fresh"},
     "slices": {
         "workload": "tests.workloads.examples.slicing:steady",
         "settings": {"step_s": 0.01},
@@ -169,15 +168,33 @@ KINDS: dict[str, dict[str, Any]] = {
         "implementations": ["none/a", "none/b"],
         "measure": {"mode": "timing", "slices": [6, 6], "slice_s": 0.05},
     },
-    "own models": {
-        "workload": None,
-        "model": "tests.integration.own_model:build",
-        "data": "tests.integration.own_model:load",
-        "settings": {"epochs": 2, "batch_size": 8},
-        "objectives": {"val_loss": "minimize"},
-        "implementations": ["torch/portable", "torch/auto"],
-    },
 }
+
+
+@pytest.mark.parametrize("kind", ["driver", "worker", "trainer"])
+def test_a_kill_leaves_no_process_of_a_workload(joining: Home, kind: str) -> None:
+    spec = joining.spec(NAME, implementations=["python/helped"], configs=1)
+    with joining.running("run", spec) as command:
+        wait_for(lambda: len(helpers()) == 2 or not command.running)  # one starts in a daemon
+        assert command.running, command.printed()
+        left = helpers()
+        for victim in victims(joining, command, kind):
+            victim.kill()
+        # A trial whose worker was killed begins again, with helpers of its own.
+        wait_for(lambda: not set(left) & set(helpers()), describe=lambda: str(helpers()))
+    wait_for(lambda: not helpers(), describe=lambda: str(helpers()))
+    joining.expect_nothing_running()
+    joining.gate.touch()
+    joining.run("run", spec, "--retry-failed").expect(0)
+    joining.expect_exactly_once(NAME, 1, retried=True)
+
+
+def helpers() -> list[psutil.Process]:
+    return [
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if process.info["cmdline"] == list(HELPER)
+    ]
 
 
 @pytest.mark.timeout(1800 * max(1.0, SCALE))
@@ -185,12 +202,9 @@ KINDS: dict[str, dict[str, Any]] = {
 def test_killed_trainers_and_workers_leave_every_trial_once(
     joining: Home, faults: Faults, kills: list[str], kind: str
 ) -> None:
-    is_long = kind == "own models"  # each trial of them takes a framework's start and compilation
-    if is_long:
-        expect_package("torch")
-    draw, most = faults(2, 2 if is_long else 3)
+    draw, most = faults(2, 3)
     limits = {"attempts": 100, "failures": None}
-    configs, more = (3, 1) if is_long else (6, 2)
+    configs, more = 6, 2
     spec = joining.spec(NAME, **{"configs": configs, **KINDS[kind], "limits": limits})
     while len(kills) < most:
         before = joining.finished(NAME)
@@ -243,7 +257,7 @@ def victims(home: Home, command: Command, kind: str) -> list[psutil.Process]:
             if any(trainer in at_work for trainer in children_of(worker))
         ]
     processes = trainers_at(str(home.address))
-    are_reapers = {parent.pid for parent in processes if children_of(parent)}
+    are_reapers = {p.pid for p in processes if any(child in processes for child in children_of(p))}
     return [process for process in processes if (process.pid in are_reapers) == (kind == "reaper")]
 
 

@@ -1,4 +1,4 @@
-"""An ordinary user without control groups: no stop leaves a process, and nobody else gets in."""
+"""An ordinary user: no stop leaves a process, and nobody else gets in."""
 
 import contextlib
 import os

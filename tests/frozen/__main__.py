@@ -39,10 +39,13 @@ SPECS: Mapping[str, Mapping[str, Any]] = {
     "timed": {
         "workload": "slicing:steady",
         "settings": {"step_s": 0.002, "slower": {"python/b": 1.5}},
-        "search": {"sampler": "random", "space": {"units": {"low": 4, "high": 64}}},
+        "search": {
+            "sampler": "random",
+            "configs": {"interval": 0.5, "at_most": 8},
+            "space": {"units": {"low": 4, "high": 64}},
+        },
         "arms": {"implementations": ["python/a", "python/b"], "hardware": ["cpu"]},
         "measure": "timing",
-        "blocks": {"interval": 0.5, "at_most": 8},
     },
     "failing": {
         "workload": "failing_workload:train",
@@ -96,7 +99,6 @@ def main() -> None:
         for sweep in SWEEPS:
             rnnsweep("report", sweep, "-o", kept / f"report-{sweep.replace('#', '-')}.json")
         rnnsweep("query", "trained", "-o", kept / "query.json")
-        rnnsweep("export", "trained", kept / "export")
         (kept / "hardware.json").write_bytes(rnnsweep("hardware", "--format", "json"))
         shutil.copytree(folder, folder / "home" / "specs", ignore=_ignore_all_but_specs)
         writer = this_rnnsweep()

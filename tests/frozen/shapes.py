@@ -10,7 +10,6 @@ from orchestrator.core.formats import Format
 from orchestrator.core.trial import FinishedTrial, digest
 from orchestrator.hardware.files import HARDWARE
 from orchestrator.hardware.profile import Node
-from orchestrator.report.export import EXPORT
 from orchestrator.report.formats.json_format import REPORT, TRIAL_ENTRY
 from orchestrator.storage import journal
 from orchestrator.storage.tracking import records, trial_table
@@ -23,7 +22,6 @@ _KINDS: dict[str, tuple[Format, tuple[Any, ...]]] = {
     "table": (trial_table.TABLE, ()),
     "report": (REPORT, (ReportSummary,)),
     "hardware": (HARDWARE, (Node,)),
-    "export": (EXPORT, ()),
 }
 
 

@@ -13,7 +13,6 @@ import pytest
 from orchestrator.hardware.files import read_nodes
 from orchestrator.report.compare.sides import read_report
 from orchestrator.storage import journal
-from orchestrator.storage.tracking import records
 from orchestrator.storage.tracking.reader import read_stored_sweep
 from tests.building.stores import mlflow_address
 from tests.commands import python
@@ -53,6 +52,8 @@ def run(home: Path, capfd: pytest.CaptureFixture[str]) -> Run:
 def test_a_format_that_changed_since_a_release_has_a_raised_number(store: Path) -> None:
     now = formats_now()
     for name, before in formats_of(store)["formats"].items():
+        if name not in now:  # a format that is written no more
+            continue
         assert now[name]["number"] > before["number"] or now[name] == before, name
 
 
@@ -93,14 +94,9 @@ def test_a_former_store_and_journal_have_the_trials_of_their_reports(
 
 
 @pytest.mark.usefixtures("unchanged")
-def test_commands_check_report_and_export_the_sweeps_of_a_former_store(
-    run: Run, tmp_path: Path
-) -> None:
+def test_commands_report_the_sweeps_of_a_former_store(run: Run) -> None:
     for sweep in SWEEPS:
-        code, out, _ = run("check", sweep, "--format", "json")
-        assert (code, json.loads(out)["findings"]) == (0, [])
         assert run("report", sweep)[0] == 0
-        assert run("export", sweep, str(tmp_path / f"export-{sweep}"))[0] == 0
 
 
 @pytest.mark.usefixtures("unchanged")
@@ -114,18 +110,13 @@ def test_commands_compare_query_and_list_a_former_store(store: Path, run: Run) -
     rows = json.loads((store / "query.json").read_text())["rows"]
     assert len(answer("query", "trained", "--columns", "all")["rows"]) == len(rows)
     assert answer("best", "trained")["metric"] == "val_accuracy"
-    assert {row["sweep"] for row in answer("list")["sweeps"]} >= {"trained", "failing#2"}
-    assert {row["state"] for row in answer("status")["sweeps"]} == {"complete"}
+    rows = answer("status")["sweeps"]
+    assert {row["sweep"] for row in rows} >= {"trained", "failing#2"}
+    assert {row["state"] for row in rows} == {"complete"}
 
 
 def test_files_that_a_former_version_wrote_are_read(store: Path) -> None:
     assert [node.profile.cpus for node in read_nodes(store / "hardware.json")]
-    manifest = records.MANIFEST.load((store / "export" / "sweep.json").read_text(), "sweep.json")
-    assert manifest.identity.name == "trained"
-    lines = (store / "export" / "records.jsonl").read_text().splitlines()
-    exported = [records.TRIAL.load(line, "records.jsonl") for line in lines]
-    assert {trial.status for trial in exported} == {"complete"}
-    assert all(trial.telemetry.curves for trial in exported)
 
 
 @pytest.mark.full

@@ -42,7 +42,7 @@ def test_failed_trials_are_retried_in_their_runs_when_an_arm_joins_and_a_fresh_s
             assert after[key].data.to_dictionary() == run.data.to_dictionary()
 
     expect_a_live_view(joining, "run", str(more), "--fresh", "--address", str(joining.address))
-    old, new = joining.report(NAME, "--generation", 1), joining.report(NAME)
+    old, new = joining.report(f"{NAME}#1"), joining.report(NAME)
     assert (old["sweep"]["generation"], new["sweep"]["generation"]) == (1, 2)
     old_keys, new_keys = (
         {trial["trial_key"] for trial in report["trials"]} for report in (old, new)

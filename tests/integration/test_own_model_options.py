@@ -1,4 +1,4 @@
-"""Sweeps of an own Keras model, and of an own PyTorch module, with many options."""
+"""A sweep of an own PyTorch module with many options."""
 
 from pathlib import Path
 from typing import Any
@@ -21,31 +21,6 @@ def own_spec(home: Home, module: str, settings: dict[str, Any], **changes: Any) 
         "space": None,
     }
     return home.spec("own", {"batch_size": 8, **settings}, **{**functions, **changes})
-
-
-def test_slices_threads_and_variants(joining: Home) -> None:
-    spec = own_spec(
-        joining,
-        "own_model",
-        {},
-        objectives={"step_ms": "minimize"},
-        space={"units": {"low": 4, "high": 12}},
-        sampler="random",
-        configs=1,
-        measure={"mode": "timing", "interval": 0.5, "slices": [6, 8], "slice_s": 0.02},
-        implementations=["torch/auto"],  # it compiles nothing
-        hardware=[{"class": "cpu", "threads": 1}],
-        variants=[{"depth": 1}, {"depth": 2}],
-    )
-    joining.run("run", spec).expect(0)
-    trials = joining.report("own")["trials"]
-    assert {trial["status"] for trial in trials} == {"complete"}
-    arms = {
-        (trial["arm"]["variant"]["name"], trial["arm"]["hardware"]["usage"]["threads"])
-        for trial in trials
-    }
-    assert {threads for _, threads in arms} == {1} and len(arms) == 2
-    assert all(trial["metrics"]["slices"] >= 6 for trial in trials)
 
 
 def test_pruning_keeping_and_another_precision(joining: Home) -> None:

@@ -17,11 +17,10 @@ def test_a_timing_sweep_has_whole_rounds_and_stops_when_precise(home: Home) -> N
         NAME,
         workload="tests.workloads.examples.slicing:steady",
         settings={"step_s": 0.002, "spread": 0.02},
-        configs=None,
+        configs={"interval": 0.2, "at_most": 12},
         objectives=None,
         implementations=["none/a", "none/b"],
         measure={"mode": "timing", "interval": 0.2, "slices": [6, 6], "slice_s": 0.02},
-        blocks={"interval": 0.2, "at_most": 12},
     )
     home.run("run", spec).expect(0)
     finished = home.finished(NAME)

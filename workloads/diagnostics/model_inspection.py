@@ -26,7 +26,6 @@ from workloads.model_facts import (
     FaultKind,
     Inspection,
     InspectionRequest,
-    KeptLayerFact,
     ModelFacts,
     ModelFault,
 )
@@ -156,13 +155,12 @@ class _Inspector:
         self._expect_classes(data)
         metrics = self._try_one_batch(model, data, batch_size)
         _expect_recordable(metrics, place_of(self._functions.build))
-        parameters = int(model.count_params())
         arms = list[ArmFact]()
         for index, probe in enumerate(self._probes):
             arms += self._examine(self._with_initial_weights(probe, data), index)
         if not has_data:
-            return ModelFacts((), None, parameters, tuple(arms))
-        return ModelFacts(metrics, data.digest, parameters, tuple(arms))
+            return ModelFacts((), None, tuple(arms))
+        return ModelFacts(metrics, data.digest, tuple(arms))
 
     def _inspect_module(
         self, own: OwnModule, settings: Mapping[str, Any], batch_size: int
@@ -186,7 +184,6 @@ class _Inspector:
         return ModelFacts(
             names[:1],
             data.digest,
-            module_inspection.count_parameters(own),
             tuple(arms),
             validation_metrics=tuple(f"val_{name}" for name in names[1:]),
         )
@@ -341,9 +338,8 @@ class _Inspector:
             implementation = parse_implementation(text)
             for device in _DEVICES:
                 examination = examine_rewrite(model, implementation, device)
-                kept = tuple(KeptLayerFact(layer.name, layer.reason) for layer in examination.kept)
                 is_masked = device == "gpu" and examination.is_masked
-                yield ArmFact(probe, text, device, examination.reason, kept, is_masked)
+                yield ArmFact(probe, text, device, examination.reason, is_masked)
 
 
 def _expect_recordable(names: tuple[str, ...], place: str) -> None:

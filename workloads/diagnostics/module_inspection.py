@@ -40,11 +40,6 @@ def describe_module(own: OwnModule) -> str:
     return f"{own.module!r}{weights}"
 
 
-def count_parameters(own: OwnModule) -> int:
-    """Return the number of weights of a module."""
-    return sum(parameter.numel() for parameter in own.module.parameters())
-
-
 def try_module(
     own: OwnModule,
     data: DataSet,

@@ -1,13 +1,9 @@
-"""Workloads that ask a backend for its devices (`doctor`), and their peak rates (`hardware`)."""
-
-import os
-from concurrent.futures import ThreadPoolExecutor
+"""Workloads that ask a backend for its devices (`doctor`), and a GPU's peaks (`hardware`)."""
 
 from workloads.context import Context
 from workloads.failures import NotPossible
 from workloads.measuring import roofline
 from workloads.measuring.measurement import prepare_framework
-from workloads.resources import read_limits, usable_cpus
 
 
 def report_devices(trial: Context) -> dict[str, float]:
@@ -28,17 +24,5 @@ def measure_rates(trial: Context) -> dict[str, float]:
         metrics = product_rate.metrics("product_flops_per_s")
         if precision == "tf32":
             return metrics
-        dtype = roofline.DTYPES[precision]
-        if trial.device == "gpu":
-            copy_rate = roofline.measure_copy_rate(
-                roofline.device_copy(dtype, framework.synchronise)
-            )
-        else:
-            count, allowed = usable_cpus(), read_limits().memory_mib
-            machine_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-            usable_bytes = machine_bytes if allowed is None else min(machine_bytes, allowed * 2**20)
-            with ThreadPoolExecutor(count) as threads:
-                copy_rate = roofline.measure_copy_rate(
-                    roofline.host_copy(dtype, threads, count), usable_bytes / 16
-                )
+        copy_rate = roofline.measure_copy_rate(precision, framework.synchronise)
         return metrics | copy_rate.metrics("copy_bytes_per_s")

@@ -326,7 +326,9 @@ def prove_kernel(trial: Context, run: TrainingRun) -> None:
 def measure_utilization(
     trial: Context, framework: Framework, metrics: Mapping[str, float]
 ) -> dict[str, float]:
-    """Return the device's measured peak, and the share of it that a trial reached, in percent."""
+    """Return a GPU's measured peak, and the share of it that a trial reached; nothing on a CPU."""
+    if trial.device != "gpu":
+        return {}
     from workloads.measuring.roofline import measure_product_rate  # noqa: PLC0415 - framework
 
     peak = measure_product_rate(trial.implementation.precision, framework.synchronise).median

@@ -1,4 +1,4 @@
-"""A device's measured roofline: the rates of a matrix product and of a memory copy. Imports Keras.
+"""A GPU's measured roofline: the rates of a matrix product and of a memory copy. Imports Keras.
 
 A trial reports its model FLOPs as a share of the product's rate in its own precision. `rnnsweep
 hardware --measure` asks for both rates (`workloads.diagnostics.peak_rates`). The method is in
@@ -6,23 +6,19 @@ hardware --measure` asks for both rates (`workloads.diagnostics.peak_rates`). Th
 """
 
 import functools
-import math
 import statistics
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeAlias
 
 import keras
-import numpy as np
 
 from workloads.implementations import Precision
 
 Synchronise: TypeAlias = Callable[[Any], None]
 Operation: TypeAlias = Callable[[], object]
-CopyOf: TypeAlias = Callable[[int], Operation]
 
-DTYPES = {"float32": "float32", "tf32": "float32", "bf16": "bfloat16", "fp16": "float16"}
+_DTYPES = {"float32": "float32", "tf32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 _MIN_ROUND_S = 0.02
 _ROUNDS = 7
@@ -47,48 +43,30 @@ def measure_product_rate(precision: Precision, synchronise: Synchronise) -> Meas
     """Measure the FLOPs/s of a matrix product, once per process; the trial has switched TF32."""
     best = MeasuredRate(0.0, 0.0, 0.0)
     for side in _SIDES:
-        seconds = _rounds(_product(side, DTYPES[precision], synchronise))
+        seconds = _rounds(_product(side, _DTYPES[precision], synchronise))
         best = max(best, _rate(2.0 * side**3, seconds))
         if min(seconds) >= _MIN_ROUND_S:
             break
     return best
 
 
-def measure_copy_rate(copy_of: CopyOf, max_bytes: float = math.inf) -> MeasuredRate:
-    """Measure the bytes per second of a copy, read and written bytes together."""
-    sizes = [size for size in _COPIED_BYTES if size <= max_bytes] or [_COPIED_BYTES[0]]
-    for size in sizes:
-        seconds = _rounds(copy_of(size))
+def measure_copy_rate(precision: Precision, synchronise: Synchronise) -> MeasuredRate:
+    """Measure the bytes per second of a copy by the backend, read and written bytes together."""
+    for size in _COPIED_BYTES:
+        seconds = _rounds(_copy(size, _DTYPES[precision], synchronise))
         if min(seconds) >= _MIN_ROUND_S:
             break
     return _rate(2.0 * size, seconds)
 
 
-def device_copy(dtype: str, synchronise: Synchronise) -> CopyOf:
-    """Return a maker of copies by the backend, within the device's memory."""
-
-    def copy_of(size: int) -> Operation:
-        array = keras.ops.full((size // _BYTES[dtype],), 1.5, dtype=dtype)
-        return lambda: synchronise(keras.ops.negative(array))
-
-    return copy_of
-
-
-def host_copy(dtype: str, threads: ThreadPoolExecutor, count: int) -> CopyOf:
-    """Return a maker of copies by NumPy, within the host's memory: every thread copies one part."""
-
-    def copy_of(size: int) -> Operation:
-        kind = np.dtype(f"u{_BYTES[dtype]}")  # NumPy has no bfloat16, and a copy needs none
-        source, target = (np.ones(size // kind.itemsize, kind) for _ in range(2))
-        parts = list(zip(np.array_split(target, count), np.array_split(source, count), strict=True))
-        return lambda: list(threads.map(lambda part: np.copyto(*part), parts))
-
-    return copy_of
-
-
 def _product(side: int, dtype: str, synchronise: Synchronise) -> Operation:
     matrix = keras.ops.cast(keras.random.uniform((side, side), seed=1), dtype)
     return lambda: synchronise(keras.ops.matmul(matrix, matrix))
+
+
+def _copy(size: int, dtype: str, synchronise: Synchronise) -> Operation:
+    array = keras.ops.full((size // _BYTES[dtype],), 1.5, dtype=dtype)
+    return lambda: synchronise(keras.ops.negative(array))
 
 
 def _rate(work: float, seconds: list[float]) -> MeasuredRate:

@@ -50,26 +50,24 @@ _MATRIX_OPTIMIZERS = ("Adafactor", "Lamb", "Muon")
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """The model that an arm runs, and the recurrent layers that stayed as their author wrote them.
+    """The model that an arm runs.
 
-    Only `fused` keeps layers. `author_variables` are the paths of the trainable variables of the
-    author's model, in its order, which no implementation has.
+    `author_variables` are the paths of the trainable variables of the author's model, in its order,
+    which no implementation has.
     """
 
     model: Any
     author_variables: tuple[str, ...]
-    kept: tuple[KeptLayer, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """What a rewrite would do to a model: why it cannot be, or which layers it would keep.
+    """Why a model cannot be rewritten; `reason` is None if it can.
 
     With `is_masked` a layer that has a mask would run in a library's call on a GPU.
     """
 
     reason: str | None
-    kept: tuple[KeptLayer, ...] = ()
     is_masked: bool = False
 
 
@@ -78,9 +76,7 @@ def examine_rewrite(
 ) -> Examination:
     """Return whether an implementation can run a built model, in a process of its backend.
 
-    `reason` says why it cannot; it is None if it can. `kept` names the recurrent layers that the
-    kernel `fused` would leave as they are. The model is not changed. `capability` is the GPU's
-    compute capability, if it is known.
+    The model is not changed. `capability` is the GPU's compute capability, if it is known.
     """
     reason = ineligibility_reason(implementation, LayerTraits(), device, capability=capability)
     if reason is not None:
@@ -100,11 +96,11 @@ def examine_rewrite(
     chains, kept = _find_all_chains(model, implementation)
     if not chains:
         reasons = "; ".join(f"{layer.name}: {layer.reason}" for layer in kept)
-        return Examination(f"no layer can be fused ({reasons})", kept)
+        return Examination(f"no layer can be fused ({reasons})")
     stay = {layer.name for layer in kept}
     reason = _optimizer_reason(model) or _unmet_demand(model, implementation, device, stay)
     is_masked = any(chain.traits.mask != "none" for chain in chains)
-    return Examination(reason, kept, is_masked)
+    return Examination(reason, is_masked)
 
 
 def rewrite(model: Any, implementation: Implementation, framework: Framework) -> Rewritten:
@@ -128,7 +124,7 @@ def rewrite(model: Any, implementation: Implementation, framework: Framework) ->
         reasons = "; ".join(f"{layer.name}: {layer.reason}" for layer in fusion.kept)
         raise NotPossible(f"{implementation}: no layer can be fused ({reasons or 'there is none'})")
     carry_compilation(model, fused)
-    return Rewritten(fused, author_variables, tuple(fusion.kept))
+    return Rewritten(fused, author_variables)
 
 
 def switch_layers(model: Any, *, use_cudnn: bool, unroll: bool) -> None:

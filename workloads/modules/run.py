@@ -213,9 +213,7 @@ def make_optimizer(own: OwnModule, module: nn.Module) -> Any:
             f" optimizer; received {optimizer!r:.80}"
         )
     closure = inspect.signature(type(optimizer).step).parameters.get("closure")
-    if isinstance(optimizer, torch.optim.LBFGS) or (
-        closure is not None and closure.default is inspect.Parameter.empty
-    ):
+    if closure is not None and closure.default is inspect.Parameter.empty:
         raise BadRequest(
             f"{own.place}: expected an optimizer that takes one step per batch; received"
             f" {type(optimizer).__name__}, which evaluates the loss several times in a step through"

@@ -178,7 +178,7 @@ def equal(
 
 def slowed_arms(percent: int, sweeps: int) -> Iterator[Question]:
     auto = {"interval": _INTERVALS[percent], "at_least": 6, "at_most": 24}
-    usual = {"configs": None, "measure": _SLICES, "blocks": auto}
+    usual = {"configs": auto, "measure": _SLICES}
     for number in range(sweeps):
         name, arms = f"trust-slow-{percent}-{number:02}", (FUSED, f"{FUSED}+slow_{percent}")
         yield Question(name, arms, {**usual, "seed": 1_000 + number})
@@ -201,7 +201,7 @@ def slowdown(home: Path, notebook: Notebook, twenty: int = 5, five: int = 10) ->
         findings += [
             Finding(
                 f"a slowdown of {percent} % is found in at least {least} of {sweeps} sweeps with"
-                " blocks: auto",
+                " configs: auto",
                 f"in {hits}",
                 hits >= least,
                 details,

@@ -9,12 +9,12 @@ from orchestrator.execution.telemetry.readings import GpuErrors, GpuReading
 from orchestrator.execution.telemetry.sensors import Paced
 from orchestrator.hardware import probe
 from orchestrator.hardware.gpu_readers import (
+    READERS,
     GpuDevice,
     GpuError,
     GpuReader,
     LinkTraffic,
     OpenGpuReader,
-    registered,
 )
 
 _LINK_S = 2.0
@@ -95,7 +95,7 @@ class GpuGauge:
         self._gpus, self._reader, self.reason, self._lost_before = [], None, None, None
         reasons: list[str] = []
         is_shown_none = False
-        for reader in registered().readers:
+        for reader in READERS:
             self._reader = reader
             try:
                 if reader.info.id not in self._open:
@@ -176,11 +176,11 @@ def lost_gpu() -> str | None:
 
 def gpu_memory_share() -> float:
     """Return the used share of the memory of the fullest GPU of this process; 1 if unknown."""
-    for reader in registered().readers:
+    for reader in READERS:
         try:
             with contextlib.closing(reader.open()) as library:
                 memories = [gpu.device.memory() for gpu in _visible(reader, library)]
-        except Exception:  # noqa: BLE001  (a reader of another package may raise anything)
+        except GpuError:
             continue
         if memories:
             return max(memory.used_mib / memory.total_mib if memory else 1.0 for memory in memories)

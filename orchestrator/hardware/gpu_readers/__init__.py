@@ -1,7 +1,7 @@
 """Readers of GPUs: the types that one implements, the list of all of them, and NVIDIA's.
 
 `nvml.py` is the only file that knows NVML. A reader of another vendor's GPUs is one file like it,
-and its name in `registry.BUILT_IN_READERS`; or a package of its own with an entry point.
+and an entry of `registry.READERS`.
 """
 
 from orchestrator.hardware.gpu_readers.reader import (
@@ -18,13 +18,14 @@ from orchestrator.hardware.gpu_readers.reader import (
     OpenGpuReader,
 )
 from orchestrator.hardware.gpu_readers.registry import (
+    READERS,
     hiding_environment,
     kinds_of_gpus,
     reader_with_id,
-    registered,
 )
 
 __all__ = [
+    "READERS",
     "ClockState",
     "GpuDevice",
     "GpuDriver",
@@ -39,5 +40,4 @@ __all__ = [
     "hiding_environment",
     "kinds_of_gpus",
     "reader_with_id",
-    "registered",
 ]

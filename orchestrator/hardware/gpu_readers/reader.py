@@ -2,8 +2,7 @@
 
 A reader's life on a node:
 
-1. `registry.registered()` has one `GpuReader` of each kind. It is made once per process, holds
-   nothing, and its construction is cheap.
+1. `registry.READERS` has one `GpuReader` of each kind. It holds nothing.
 2. `GpuReader.open()` opens the vendor's library and returns an `OpenGpuReader`. A probe opens,
    asks and closes it. The telemetry of GPU trials keeps it open between trials.
 3. `OpenGpuReader.devices()` returns the node's GPUs in the order of their indices.

@@ -355,7 +355,7 @@ def _more_configs(summary: ReportSummary, configs: int) -> str:
             f"The space has only {counted(size, 'config')}: add values to search.space, and start"
         )
         return f"{text} over: {start.with_flags('--fresh')}"
-    key = "blocks.at_most" if _is_auto(summary) else "search.configs"
+    key = "search.configs.at_most" if _is_auto(summary) else "search.configs"
     if size is None or configs <= size:
         return f"Add some: {start.with_value(key, configs)}"
     return f"Add the others: {start.with_value(key, size)}"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from orchestrator.core.errors import Refusal
 from orchestrator.storage.tracking.errors import TrackingError
-from orchestrator.storage.tracking.trackers import TrackerKind, kind_of
+from orchestrator.storage.tracking.trackers import import_trackers, without_passwords
 from workloads.process import die_with_parent
 
 if TYPE_CHECKING:
@@ -28,12 +28,8 @@ _log = logging.getLogger(__name__)
 
 
 class _WithoutPasswords(logging.Formatter):
-    def __init__(self, kind: TrackerKind) -> None:
-        super().__init__("%(asctime)s %(name)s: %(message)s")
-        self._kind = kind
-
     def format(self, record: logging.LogRecord) -> str:
-        return self._kind.shown(super().format(record))
+        return without_passwords(super().format(record))
 
 
 def main() -> None:
@@ -48,12 +44,11 @@ def main() -> None:
         os.umask(0o077)  # a tracker's file is next to others where a home was there before
         logging.basicConfig(level=logging.WARNING)
         (handler,) = logging.getLogger().handlers
-        kind = kind_of(tracking_uri)
-        handler.setFormatter(_WithoutPasswords(kind))
+        handler.setFormatter(_WithoutPasswords("%(asctime)s %(name)s: %(message)s"))
         from orchestrator.storage.tracking.writer import Writer  # noqa: PLC0415
 
         # It takes seconds: meanwhile the driver asks for the generation, and reads its journal.
-        threading.Thread(target=kind.prepare, daemon=True).start()
+        threading.Thread(target=import_trackers, daemon=True).start()
         writer = Writer(tracking_uri, home)
         while True:
             try:

@@ -9,7 +9,7 @@ import difflib
 import logging
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast, get_args
 
 from orchestrator.core.arms import Arm
@@ -39,32 +39,6 @@ def read_stored_sweep(tracking_uri: str, name: str, generation: int | None = Non
     """
     tracker, parent, manifest = _find_sweep(tracking_uri, name, generation)
     return _read(tracker, parent, manifest)
-
-
-@dataclass(frozen=True, slots=True)
-class StoredSweep:
-    """All that a tracker has of a sweep: its run, its manifest, its spec, and its trials."""
-
-    parent: StoredRun
-    manifest: Manifest
-    trials: trial_table.StoredTrials
-    record: SweepRecord
-    spec_yaml: str = ""
-
-    @property
-    def sweep_id(self) -> str:
-        """The random id that the sweep's journals have too."""
-        return self.parent.tags.get(records.ID_TAG, "")
-
-
-def read_whole_sweep(tracking_uri: str, name: str, generation: int | None = None) -> StoredSweep:
-    """Return all that the tracker has of a sweep, as `read_stored_sweep` finds it."""
-    tracker, parent, manifest = _find_sweep(tracking_uri, name, generation)
-    stored = trial_table.read_trials(tracker, parent, manifest.identity)
-    record = sweep_of(tracker, parent, manifest, list(stored.finished.values()))
-    has_spec = SPEC_FILE in tracker.files(parent.run_id)
-    spec_yaml = read_run_text(tracker, parent.run_id, SPEC_FILE) if has_spec else ""
-    return StoredSweep(parent, manifest, stored, record, spec_yaml)
 
 
 def read_rows(
@@ -101,7 +75,7 @@ def sweep_of(
     """Return the record of a sweep; `searched` are names of params that the trials do not show."""
     shared = in_order(repriced(trials, manifest.criteria.prices), manifest.arms)
     blocks = max([manifest.blocks, *(trial.block + 1 for trial in shared)])
-    # With `blocks: auto` the number of blocks was not known when the sweep was opened.
+    # With `search.configs: auto` the number of blocks was not known when the sweep was opened.
     planned = blocks if manifest.criteria.auto_blocks else manifest.blocks
     left_blocks = frozenset((*manifest.skipped_blocks, *range(planned, blocks)))
     planned_blocks = frozenset(range(blocks)) - left_blocks

@@ -137,12 +137,6 @@ def all_settings(identity: SweepIdentity, config: Config) -> Mapping[str, object
     return resolved.model_dump(exclude_none=True)
 
 
-def curve_points(outcome: Outcome) -> Iterator[Point]:
-    """Yield the points of the curves of a trial: each epoch, each slice, and the load over time."""
-    yield from _measured_points(outcome)
-    yield from _load_points(outcome)
-
-
 def _points(outcome: Outcome) -> Iterator[Point]:
     """Yield the values of epochs and slices, then the final values, and the load over time."""
     measured = tuple(_measured_points(outcome))

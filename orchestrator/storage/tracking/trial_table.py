@@ -159,8 +159,7 @@ class StoredTrials:
     Of two runs of one trial the first finished one is kept, else the first. `unfinished` are runs
     whose writer was stopped half-way. `table` is the number of the table that was read, or 0, and
     `late` the number of trials that it lacks or has otherwise. `needs_table` marks a table that
-    could not be read or written: it is written before any run. `has_damaged_table` says that it is
-    damaged, not only of a former format.
+    could not be read or written: it is written before any run.
     """
 
     finished: dict[str, FinishedTrial] = field(default_factory=dict)
@@ -169,7 +168,6 @@ class StoredTrials:
     table: int = 0
     late: int = 0
     needs_table: bool = False
-    has_damaged_table: bool = False
 
 
 def table_tag(number: int) -> str:
@@ -273,8 +271,7 @@ def _read_table(
         with tracker.file(parent.run_id, TABLE_FILE) as path:
             return read(path, f"{TABLE_FILE} of run {parent.run_id} in {tracker.shown}")
     except Damaged as error:
-        stored.has_damaged_table = not isinstance(error, Outdated)
-        level = logging.WARNING if stored.has_damaged_table else logging.INFO
+        level = logging.INFO if isinstance(error, Outdated) else logging.WARNING
         _log.log(level, "run %s: %s", parent.run_id, error)
         stored.needs_table = True
         return None

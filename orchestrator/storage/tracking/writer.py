@@ -21,7 +21,7 @@ from orchestrator.storage.tracking.tracker import (
     Tracker,
     TrialContent,
 )
-from orchestrator.storage.tracking.trackers import kind_of
+from orchestrator.storage.tracking.trackers import create_tracker
 from orchestrator.storage.tracking.trial_content import TRIAL_TAGS, trial_content
 from orchestrator.storage.tracking.trial_table import TABLE_FILE, StoredTrials
 
@@ -57,7 +57,7 @@ class Writer:
 
     @functools.cached_property
     def _tracker(self) -> Tracker:
-        return kind_of(self._uri).create(self._uri, self._home)
+        return create_tracker(self._uri, self._home)
 
     def find(self, name: str, *, fresh: bool) -> records.FoundSweep:
         """Return the latest generation of a sweep, as `reader.find`; none has to be open."""

@@ -1,7 +1,6 @@
 """The commands that reports, plans and errors print: each can be typed, and does what it says."""
 
 import ast
-import html
 import json
 import re
 import shlex
@@ -26,7 +25,6 @@ from tests.building.records import build_record
 from tests.building.specs import build_spec_text
 from tests.building.trials import build_failed_trial, build_trial
 from tests.documents import ROOT
-from tests.orchestrator.cli.typed_commands import Run
 
 _PRINTED = re.compile(r"rnnsweep ([a-z]+(?:[^\n;`)(,.]|\.(?=[\w/]))*)")
 """A command in a text that is not wrapped, up to the punctuation that ends it."""
@@ -38,7 +36,7 @@ SEARCHES: dict[str, dict[str, Any]] = {
     "choices": {"sampler": "random", "configs": 4, "space": {"units": [*range(8, 16)]}},
     "grid": {"sampler": "grid", "configs": None, "space": {"layers": [1, 2], "units": [8, 16]}},
     "list": {"sampler": None, "space": None, "configs": [{"units": n} for n in (8, 12, 16, 20)]},
-    "auto": {"sampler": "random", "configs": None, "space": _SPACE, "blocks": {"interval": 0.05}},
+    "auto": {"sampler": "random", "configs": {"interval": 0.05}, "space": _SPACE},
 }
 STARTS = {
     "run": StartCommand(("rnnsweep", "run", "mine.yaml"), ("seed=1", "repeats=1")),
@@ -137,14 +135,6 @@ def test_a_report_prints_commands_that_its_spec_accepts(search: str, problem: st
         load_spec(path, overrides)
 
 
-@pytest.mark.parametrize("start", STARTS)
-@pytest.mark.usefixtures("home")
-def test_a_page_prints_the_commands_of_the_full_report(start: str) -> None:
-    summary = build_summary("random", "few", STARTS[start])
-    page = html.unescape(render(summary, "html"))
-    assert str(STARTS[start].with_value("search.configs", 6)) in page
-
-
 def texts_of(tree: ast.Module) -> Iterator[str]:
     """Yield the texts of a module, with X for what is filled in."""
     inner = {
@@ -176,28 +166,3 @@ def test_every_command_that_a_text_names_exists_with_its_options() -> None:
                 named += 1
                 assert asked <= {*options, "--help"}, (file, words)
     assert named > 30
-
-
-@pytest.mark.usefixtures("home")
-def test_errors_print_commands_that_can_be_typed(run: Run) -> None:
-    attempts = [
-        ("report",),
-        ("query", "no-such-sweep"),
-        ("compare", "a", "a"),
-        ("compare", "no-such-file.json", "a"),
-        ("logs", "no-such-sweep"),
-        ("status", "no-such-sweep"),
-        ("workloads", "--set", "units=3"),
-        ("init", "."),
-        ("plan", "mine.yaml", "--nodes", "4 x NVIDIA T4"),
-        ("run", "no-such.yaml"),
-    ]
-    Path("quickstart.yaml").touch()
-    printed = 0
-    for attempt in attempts:
-        code, _, err = run(*attempt)
-        assert code == 2
-        for words in printed_commands(err):
-            parsed(words)
-            printed += 1
-    assert printed > 3

@@ -1,4 +1,4 @@
-"""`rnnsweep init`, `demo` and `doctor`, the examples of every `--help`, and completion."""
+"""`rnnsweep init` and `doctor`, shipped sweeps, the examples of every `--help`, completion."""
 
 import importlib
 import json
@@ -14,7 +14,9 @@ from click.shell_completion import BashComplete
 
 from orchestrator.cli.init import TEMPLATES
 from orchestrator.cli.main import GROUPS, main
+from orchestrator.cli.options import start_command
 from orchestrator.cluster import connection
+from orchestrator.core.shipped_sweeps import shipped_sweeps
 from orchestrator.diagnostics import doctor
 from orchestrator.execution.trainer_answers import TrainerAnswer
 from tests.building.hardware import build_node
@@ -46,6 +48,21 @@ def test_every_template_can_be_planned_where_it_was_written(
     assert run("plan", name)[0] == 0 and not home.exists()
     code, _, err = run("init", "--template", template)
     assert code == 2 and name in err and Path(name).read_text() == text
+
+
+def test_a_shipped_sweep_is_planned_by_its_name_unless_a_file_has_it(run: Run) -> None:
+    for name in ("own-model", "own_model"):  # whose code is next to the shipped spec
+        assert "sweep own-model: " in run("plan", name)[1]
+    Path("own-model").write_text(build_spec_text())
+    assert "sweep mine: " in run("plan", "own-model")[1]
+
+
+def test_the_start_of_a_shipped_sweep_is_kept_by_its_name() -> None:
+    assert str(start_command("run", shipped_sweeps()["quickstart"], ["seed=1"])) == (
+        "rnnsweep run quickstart --set seed=1"
+    )
+    file = Path("sweeps/quickstart.yaml")
+    assert str(start_command("run", file, ())) == "rnnsweep run sweeps/quickstart.yaml"
 
 
 def test_the_own_workload_of_the_template_learns(
@@ -102,16 +119,6 @@ LACKING = [
         left_out=["gpu", "torch/fused"],
     ),
     LackingMachine(
-        name="a GPU for some arms",
-        changes={
-            "implementations": ["tensorflow/portable", "tensorflow/cudnn"],
-            "hardware": ["cpu", "gpu"],
-        },
-        variable="CUDA_VISIBLE_DEVICES=-1",
-        missing=[],
-        left_out=["gpu", "tensorflow/cudnn"],
-    ),
-    LackingMachine(
         name="a GPU for all arms",
         changes={"implementations": ["tensorflow/cudnn"], "hardware": ["cpu", "gpu"]},
         variable="CUDA_VISIBLE_DEVICES=-1",
@@ -124,19 +131,10 @@ LACKING = [
         missing=["workload"],
     ),
     LackingMachine(
-        name="the user's own workload",
-        changes={"workload": "own.module:run"},
-        variable="A=",
-        missing=["workload"],
-    ),
-    LackingMachine(
         name="the tracking server",
         changes={},
         variable="MLFLOW_TRACKING_URI=http://127.0.0.1:9",
         missing=["MLflow"],
-    ),
-    LackingMachine(
-        name="the home", changes={}, variable="RNNSWEEP_HOME=mine.yaml", missing=["home"]
     ),
 ]
 

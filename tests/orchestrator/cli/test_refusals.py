@@ -23,17 +23,9 @@ from tests.orchestrator.storage.tracking.recording import writer
     ("command", "words"),
     [
         ("run wrong.yaml", "wrong.yaml:8: search.space.units.low"),
-        ("plan wrong.yaml", "wrong.yaml:8: search.space.units.low"),
-        ("submit wrong.yaml --address http://127.0.0.1:9", "wrong.yaml:8: search.space.units.low"),
-        ("submit mine.yaml --address http://a:b", "connecting to http://a:b"),
-        ("demo --set settings.epoch=2", "--set settings.epoch"),
-        ("run", "SPEC"),
-        ("run .", "is a directory"),
-        ("run none.yaml", "no such file"),
-        ("run mine.yaml --set settings.epoch=2", "--set settings.epoch"),
+        ("run quikstart", "did you mean quickstart?"),
         ("run own.yaml", "workload: own.module:run cannot be used: "),
         ("plan mine.yaml --set arms.hardware=[T4]", "no node is of this class; present: "),
-        ("plan own.yaml", "workload: own.module:run cannot be used: "),
         (
             "plan mine.yaml --nodes '4 x NVIDIA T5'",
             "expected a class that is here or has trials in this sweep",
@@ -43,9 +35,7 @@ from tests.orchestrator.storage.tracking.recording import writer
             "--home: expected an absolute path",
         ),
         ("status none", "RNNSWEEP_HOME"),
-        ("report none", "no sweep 'none'"),
         ("query none", "has no sweeps yet"),
-        ("report none --format html5", "markdown"),
         (
             "report none -o r.pdf",
             "r.pdf: expected a name that ends in .txt, .md, .json, .html; ",
@@ -54,37 +44,20 @@ from tests.orchestrator.storage.tracking.recording import writer
             "report none --full -o r.json",
             "--full: expected --format text or markdown, received json",
         ),
-        ("report none --target 97", "'--target': 97.0 is not in the range 0<x<=1"),
-        ("report none --set settings.epochs=2", "rnnsweep run SPEC --set settings.epochs=2"),
         ("report none --set prices=3", "--set prices=3: prices: expected a list"),
         ("best none --min val_accuracy", "'--min': expected METRIC=NUMBER"),
-        ("best none --min val_accuracy=high", "'--min': expected METRIC=NUMBER"),
         ("best none --min loss=1 --min loss=2", "expected one limit for loss"),
-        ("report none --section speeed", "'speeed' is not one of 'fastest', 'speed',"),
         ("bench tensorflow/portable --export-json none/b.json", "no folder none"),
-        ("bench tensorflow/portable --save-spec none/s.yaml", "no folder none"),
-        ("bench tensorflow/portable --set unit=3", "  --set unit: expected a setting of char_rnn"),
+        ("bench tensorflow/portable --set settings.unit=3", "did you mean 'units'?"),
+        ("bench tensorflow/portable --set cell=gru", "did you mean settings.cell=…?"),
         ("bench tensorflow/portabel", "  tensorflow/portabel: expected a kernel"),
         ("bench tensorflow/cudnn", "tensorflow/cudnn"),
-        ("bench tensorflow/portable --hardware gpus", "  --hardware gpus: expected cpu, gpu"),
         ("bench tensorflow/portable --hardware 'NVIDIA Imaginary'", "Imaginary"),
         ("ui", "Run a sweep first"),
         ("ui --host ''", "such as 127.0.0.1, received an empty one"),
         ("init mine.yaml/new", "mine.yaml/new: expected a place that can be used"),
-        ("doctor --for wrong.yaml", "wrong.yaml:8: search.space.units.low"),
-        ("hardware --fresh", "--fresh: expected together with --measure"),
-        ("workloads --set cell=gru", "--set: expected a workload before it"),
-        ("workloads image_row", "did you mean 'image_rows'?"),
-        ("workloads own.module:run", "Expected a built-in one"),
-        ("workloads image_rows --set cel=gru", "did you mean 'cell'?"),
-        ("workloads image_rows --set units=0", "units: expected at least 1; received 0"),
-        ("workloads image_rows --set cell", "KEY=VALUE, such as cell=gru"),
         ("status --address 10.0.0.5:6379", "http://10.0.0.5:8265), received '10.0.0.5:6379'"),
-        ("status --address auto", "http://10.0.0.5:8265), received 'auto'"),
-        ("status --address http://", "http://10.0.0.5:8265), received 'http://'"),
-        ("status --address http://a:b", "http://10.0.0.5:8265), received 'http://a:b'"),
         ("status --address http://none.invalid:8265", "http://none.invalid:8265"),
-        ("status --address ray://a:1", "http://10.0.0.5:8265), received 'ray://a:1'"),
     ],
 )
 def test_what_is_wrong_is_refused(run: Run, home: Path, command: str, words: str) -> None:
@@ -98,7 +71,7 @@ def test_what_is_wrong_is_refused(run: Run, home: Path, command: str, words: str
 
 @pytest.mark.parametrize(
     ("command", "path"),
-    [("run mine.yaml", "mine.yaml"), ("run mine.yaml", "/proc/none"), ("status", "mine.yaml")],
+    [("run mine.yaml", "mine.yaml"), ("run mine.yaml", "/proc/none")],
 )
 def test_what_cannot_be_a_home_is_refused(
     run: Run, monkeypatch: pytest.MonkeyPatch, command: str, path: str
@@ -112,7 +85,6 @@ def test_a_sweep_that_the_store_does_not_have_is_refused(run: Run, tmp_path: Pat
     database = build_home(tmp_path) / "mlflow.db"
     code, _, err = run("report", "none")
     assert code == 2 and "no sweep 'none'" in err
-    assert "RNNSWEEP_HOME" in run("status")[1]
     database.write_text("this is no database\n" * 100)
     code, _, err = run("report", "none")
     assert code == 2 and "not a database" in err

@@ -1,6 +1,7 @@
 """How far sweeps are, read from journals; and `rnnsweep stop` on the machine they run on."""
 
 import dataclasses
+import json
 import subprocess
 import sys
 import time
@@ -10,19 +11,21 @@ from typing import Any
 
 import pytest
 
-from orchestrator.cli.local import describe_sweeps, sweep_rows
+from orchestrator.cli.local import describe_sweep, sweep_row, sweep_rows
 from orchestrator.cli.output import quiet
 from orchestrator.cli.progress import LiveView
 from orchestrator.cli.stop import stop_local_sweep
 from orchestrator.core.errors import Refusal
 from orchestrator.hardware import classify
 from orchestrator.storage import journal, lock
+from orchestrator.storage.heartbeat import write_heartbeat
 from orchestrator.storage.home import SweepFolder
 from tests.building.arms import PORTABLE, XLA
 from tests.building.hardware import build_node
 from tests.building.scheduling import build_plan
 from tests.building.trials import IDENTITY, build_failed_trial, build_full_trial
 from tests.orchestrator.cli.typed_commands import Run
+from tests.orchestrator.storage.test_heartbeat import BEAT
 
 
 def started(home: Path, name: str) -> Path:
@@ -50,42 +53,28 @@ def test_a_stray_file_and_a_corrupt_journal_hide_nothing(
     corrupt = started(tmp_path, "corrupt")
     corrupt.write_bytes(b"nonsense\n" + corrupt.read_bytes())
     (tmp_path / "sweeps" / ".DS_Store").touch()
-    text = describe_sweeps(tmp_path, None)
-    assert "2 of 2 trials ended (2 complete), 2 of 2 blocks suggested" in text
-    assert f"corrupt: cannot be read: {corrupt}, line 1" in capsys.readouterr().err
-    assert "failed" not in text and "DS_Store" not in text
-    assert [
-        (row["sweep"], row["state"], row["trials"], row["expected"], row["kept_in"])
-        for row in sweep_rows(tmp_path)
-    ] == [("quickstart", "complete", 2, 2, ["home"])]
+    (row,) = sweep_rows(tmp_path)
+    assert (row["sweep"], row["state"], row["kept_in"]) == ("quickstart", "complete", ["home"])
+    assert (row["trials"]["ended"], row["trials"]["expected"]) == (2, 2)
+    assert row["trials"]["outcomes"] == {"complete": 2}
+    assert row["blocks"] == {"suggested": 2, "expected": 2}
     assert f"corrupt: cannot be read: {corrupt}, line 1" in capsys.readouterr().err
     with pytest.raises(journal.JournalError, match="line 1"):
-        describe_sweeps(tmp_path, "corrupt")
-
-
-def test_a_damaged_journal_is_repaired(run: Run, home: Path) -> None:
-    path = started(home, "mine")
-    assert "no line" in run("repair", "mine")[1]
-    path.write_bytes(path.read_bytes().replace(b'"repeat":1', b'"repeat":7', 1))
-    assert "rnnsweep repair mine" in run("status", "mine")[2]
-    code, out, _ = run("repair", "mine")
-    assert code == 0 and "1 damaged line of mine removed" in out
-    assert "trials ended" in run("status", "mine")[1]
+        describe_sweep(tmp_path, "corrupt")
 
 
 def test_what_has_not_begun_has_the_state_of_reports(tmp_path: Path) -> None:
     """A sweep that was opened, and stopped before its first trial, is `stopped` in its store."""
     folder = SweepFolder(tmp_path, "quickstart")
     with journal.Journal(folder.generation(1)) as opened:
-        assert describe_sweeps(tmp_path, None) == "quickstart: not started\n"
+        assert sweep_row(folder, 1)["state"] == "not started"
         opened.append(journal.SweepOpened(IDENTITY, {}))
-    text = "quickstart: stopped before it began; resume with the same run command\n"
-    assert describe_sweeps(tmp_path, None) == text
+    assert "stopped before it began" in describe_sweep(tmp_path, "quickstart")
     with folder.lock():
-        assert describe_sweeps(tmp_path, None).startswith("quickstart: starting (")
+        assert sweep_row(folder, 1)["state"] == "starting"
     with journal.Journal(folder.generation(1)) as opened:
         opened.append(journal.SessionStarted(0.0, 1, "here", "0", 2, 1, [PORTABLE]))
-    assert describe_sweeps(tmp_path, None).startswith("quickstart: stopped abruptly; resume")
+    assert sweep_row(folder, 1)["state"] == "killed"
 
 
 def test_a_running_sweep_shows_what_runs_since_when_and_the_time_left(tmp_path: Path) -> None:
@@ -97,13 +86,13 @@ def test_a_running_sweep_shows_what_runs_since_when_and_the_time_left(tmp_path: 
             opened.append(journal.BlockSuggested(block, build_full_trial(block).config, now_s - 30))
             opened.append(journal.TrialFinished(build_full_trial(block, ended_s=now_s - 20)))
         opened.show_running([(now_s - 900, "of an earlier start"), (now_s - 120.4, "block 2")])
-        assert "block 2" not in describe_sweeps(tmp_path, None), "no driver is alive"
+        assert "block 2" not in describe_sweep(tmp_path, "quickstart"), "no driver is alive"
         with folder.lock():
-            text = describe_sweeps(tmp_path, None)
+            text = describe_sweep(tmp_path, "quickstart")
             assert sweep_rows(tmp_path)[0]["state"] == "running"
         opened.append(journal.SessionEnded(now_s, "complete"))  # it had no more configs
-        row = sweep_rows(tmp_path)[0]
-        assert (row["state"], row["trials"], row["expected"]) == ("complete", 2, 2)
+        row = sweep_row(folder, 1)
+        assert (row["state"], row["trials"]["expected"]) == ("complete", 2)
     assert "  runs block 2, for 2 min " in text and "earlier" not in text
     assert "  about 20 min 0 s left\n" in text, "four trials at the pace of two"
 
@@ -138,9 +127,21 @@ def test_the_log_of_a_sweep_has_each_trial_and_the_output_of_failed_ones(
     assert run("logs", "mine")[1] == f"{out}\\x1b[31mred\\x1b[0m\n"
 
 
+def test_status_is_data_for_machines(home: Path, run: Run) -> None:
+    started(home, "quickstart")
+    write_heartbeat(SweepFolder(home, "quickstart").path, BEAT)
+    code, out, _ = run("status", "quickstart", "--format", "json")
+    body = json.loads(out)
+    (row,) = body["sweeps"]
+    assert (code, body["format"], body["home"]) == (0, "rnnsweep-status", str(home))
+    assert (row["sweep"], row["generation"], row["state"]) == ("quickstart", 1, "complete")
+    assert (row["heartbeat"]["not_in_store"], row["driver"]) == (2, None)
+    assert run("status", "--format", "json", "--address", "http://nowhere:8265")[0] == 2
+
+
 def test_names_of_folders_have_no_control_characters(home: Path, run: Run) -> None:
     (home / "sweeps" / "a\x1b[2J\x07").mkdir(parents=True)
-    assert "a\\x1b[2J\\x07: not started" in run("status")[1]
+    assert "a\\x1b[2J\\x07" in run("status")[1]
     assert "it has a\\x1b[2J\\x07." in run("status", "other")[2]
 
 

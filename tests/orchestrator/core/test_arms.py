@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from pydantic import TypeAdapter
 
-from orchestrator.core.arms import Arm, HardwareRef, HardwareUse, Usage, Variant
+from orchestrator.core.arms import Arm, HardwareRef, Usage, Variant
 from orchestrator.core.trial import Block, make_trial
 from tests.building.hardware import build_cpu_use, build_gpu_use, build_timing_use
 from tests.building.trials import IDENTITY
@@ -20,7 +20,6 @@ def key(arm: Arm) -> str:
     ("usage", "text"),
     [
         (Usage(), ""),
-        (Usage(cpus=8, threads=1), " [8 CPUs, 1 thread]"),
         (Usage(settings={"epochs": 1, "share": 0.5}), " [epochs 1, share 0.5]"),
         (Usage(cpus=8, settings={"epochs": 1}, measure="timing"), " [8 CPUs, timing, epochs 1]"),
     ],
@@ -79,34 +78,6 @@ def test_an_arm_is_the_same_in_another_wording_and_when_read_back_from_json() ->
         assert (other, key(other)) == (arm, key(arm))
         read = adapter.validate_json(adapter.dump_json(arm), strict=True)
         assert (read, str(read)) == (arm, str(arm))
-
-
-@pytest.mark.parametrize(
-    ("usage", "cpu", "gpu"),
-    [
-        pytest.param(Usage(), "AMD, EPYC (2 CPUs)", "H200 (AMD, EPYC, 2 CPUs)", id="all of it"),
-        pytest.param(
-            Usage(measure="timing"),
-            "AMD, EPYC (2 CPUs), timed in slices",
-            "H200 (AMD, EPYC, 2 CPUs), timed in slices",
-            id="in slices",
-        ),
-        pytest.param(
-            Usage(threads=1, measure="timing"),
-            "AMD, EPYC (2 CPUs) [1 thread, timing]",
-            "H200 (AMD, EPYC, 2 CPUs) [1 thread, timing]",
-            id="with threads of its own",
-        ),
-    ],
-)
-def test_hardware_is_named_in_a_sentence(usage: Usage, cpu: str, gpu: str) -> None:
-    host = HardwareRef.of_cpu("AMD, EPYC", 2)
-    assert HardwareUse(host, usage).in_sentence == cpu
-    assert HardwareUse(host.of_gpu("H200"), usage).in_sentence == gpu
-
-
-def test_a_class_of_a_foreign_store_has_its_name_in_a_sentence() -> None:
-    assert HardwareRef("no count", "cpu", "a machine").in_sentence == "a machine"
 
 
 @pytest.mark.parametrize("part", [None, "ARM 0x41/0xd40"])

@@ -73,7 +73,6 @@ MEASUREMENTS = [
         expected_ms={"canary_ms": 20.0},
         causes=0,
     ),
-    Measurement(name="nothing measured", causes=0),
     Measurement(
         name="a canary without an expected time", metrics={"canary_ms": 1000000.0}, causes=0
     ),
@@ -104,9 +103,6 @@ MEASUREMENTS = [
     ),
     Measurement(name="throttled for unknown reasons", metrics={"throttled_pct": 80.0}, causes=1),
     Measurement(
-        name="other processes for long", metrics={"train_s": 9.0, "others_cpu_pct": 15.1}, causes=1
-    ),
-    Measurement(
         name="other processes for a short time",
         metrics={"train_s": 0.25, "others_cpu_pct": 15.1},
         causes=1,
@@ -115,21 +111,10 @@ MEASUREMENTS = [
         name="a trial too short to observe", metrics={"train_s": 0.05, "timed_s": 0.01}, causes=0
     ),
     Measurement(
-        name="low clocks for a short time",
-        metrics={"train_s": 0.25, "clock_drop_pct": 10.1},
-        causes=1,
-    ),
-    Measurement(
         name="a slow GPU canary",
         metrics={"canary_ms": 21.0, "canary_gpu_ms": 0.9},
         expected_ms={"canary_ms": 20.0, "canary_gpu_ms": 0.2},
         causes=1,
-    ),
-    Measurement(
-        name="equal canaries",
-        metrics={"canary_ms": 21.0, "canary_gpu_ms": 0.2},
-        expected_ms={"canary_ms": 20.0, "canary_gpu_ms": 0.2},
-        causes=0,
     ),
 ]
 
@@ -165,7 +150,6 @@ def test_a_node_that_became_slower_for_good_is_normal_after_a_while() -> None:
         ({"other_processes": 97.0, "host_steal": 7.0}, 100.0),
         ({"slow_canary": 1.5}, None),
         ({"other_processes": 40.0, "throttling": 30.0}, None),
-        ({}, None),
     ],
 )
 def test_a_load_is_known_if_nothing_else_disturbed_the_trial(

@@ -52,10 +52,8 @@ def test_a_former_text_that_its_migration_cannot_read_is_damaged() -> None:
     [
         (12, WrittenBy("0.3.0", "abc"), ("format 12 of rnnsweep 0.3.0", '"rnnsweep>=0.3.0"')),
         (12, WrittenBy("0.3.0.dev0", "abc-dirty"), ("0.3.0.dev0", "its commit abc,")),
-        (12, WrittenBy("nonsense"), ("format 12 of rnnsweep nonsense", "install that")),
         (12, WrittenBy(), ("an unknown version of rnnsweep", "install that")),
         (7, WrittenBy(), ("received format 7, from before the first release", "--fresh")),
-        (None, WrittenBy(), ("received no format number", "--fresh")),
     ],
 )
 def test_a_number_that_is_not_read_is_refused_with_the_version_to_install(

@@ -45,8 +45,7 @@ def nodes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Node]:
 
 def peak(of: str, precision: str, *, rate: PeakRate = PeakRate(2.12e11, 1.9e11, 2.2e11)) -> Peak:  # noqa: B008
     copied = None if precision == "tf32" else PeakRate(1.8e10, 1.7e10, 1.85e10)
-    at = "2026-11-21T16:20:00Z"
-    return Peak(of, "torch", precision, rate, copied, {"torch": "2.13.0"}, "host-xeon", at)
+    return Peak(of, "torch", precision, rate, copied, "host-xeon")
 
 
 def facts(document: Document, section: int) -> dict[str, str]:
@@ -69,13 +68,10 @@ def test_the_object_is_what_its_schema_allows(nodes: list[Node]) -> None:
 
 LISTED_FACTS = [
     "2 sockets, 16 cores, 32 threads",
-    "AVX-512 VNNI, AVX-512 BF16, AVX-512 FP16, AMX, AMX INT8, AMX BF16",
-    "L1d 48 KiB × 16, L2 2 MiB × 16, L3 60 MiB × 2",
-    "2 NUMA nodes (252 GiB each)",
     "GPU 2 does not answer: GPU is lost",
     "NVIDIA 580.95.05, runs CUDA up to 13.0",
     "ray.io/accelerator-type=H200",
-    "torch bf16 212 GFLOP/s (190–220) 18 GB/s (17–18.5) 2.13.0 on host-xeon on 2026-11-21",
+    "torch bf16 212 GFLOP/s (190–220) 18 GB/s (17–18.5) host-xeon",
 ]
 
 
@@ -116,11 +112,6 @@ RATES = [
     RateCase(
         rate=PeakRate(950000000000.0, 900000000000.0, 1200000000000.0),
         shown="950 GFLOP/s (900–1200)",
-        is_disturbed=False,
-    ),
-    RateCase(
-        rate=PeakRate(790000000000000.0, 780000000000000.0, 795000000000000.0),
-        shown="790 TFLOP/s (780–795)",
         is_disturbed=False,
     ),
     RateCase(

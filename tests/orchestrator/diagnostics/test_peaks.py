@@ -1,27 +1,17 @@
-"""Measured peaks, their nodes and their storage; with doubles of trainers, and with real ones."""
+"""Measured peaks of GPUs and their nodes; with doubles of trainers, and with real ones."""
 
-import dataclasses
 import itertools
-import json
 import os
 import signal
 import sys
-from pathlib import Path
 from unittest import mock
 
 import pytest
 
 from orchestrator.diagnostics import peaks
-from orchestrator.diagnostics.peaks import (
-    PEAKS_FILE,
-    Peak,
-    PeakRate,
-    PeakRequest,
-    measure_peaks,
-    store_peaks,
-)
+from orchestrator.diagnostics.peaks import Peak, PeakRate, PeakRequest, measure_peaks
 from orchestrator.execution.trainer_answers import TrainerAnswer
-from orchestrator.hardware import Gpu, HardwareClass, Node, classify
+from orchestrator.hardware import Gpu, Node, classify
 from orchestrator.hardware.gpu_readers.nvml import NvmlReader
 from tests.building.hardware import build_gpu, build_node
 from workloads.context import Context
@@ -29,14 +19,13 @@ from workloads.protocol import TrialRequest
 
 PACKAGES = {"tensorflow": "2.21.0", "keras": "3.15.1", "torch": "2.13.0"}
 METRICS = {f"product_flops_per_s{end}": 2e11 for end in ("", "_low", "_high")}
-FACTS = {"cuda_build": "12.8", "cudnn_build": "9.1", "devices": "CPU", "python": "3.11"}
 H200 = build_gpu(uuid="GPU-aaaa", compute_capability="9.0")
 RATE = PeakRate(2e11, 2e11, 2e11)
 
 
 def pretended(trial: Context) -> dict[str, float]:
     """Return rates by precision; `fp16` fails, and `bf16` ends the trainer."""
-    trial.environment(cuda_build=None, devices=os.environ.get("CUDA_VISIBLE_DEVICES", "all"))
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "GPU-aaaa"
     precision = trial.implementation.precision
     if precision == "fp16":
         raise ValueError("no such precision here")
@@ -46,26 +35,22 @@ def pretended(trial: Context) -> dict[str, float]:
     return {f"product_flops_per_s{end}": 1.0 for end in ("", "_low", "_high")}
 
 
-def build_tested_node(
-    name: str = "a", *, gpus: tuple[Gpu, ...] = (), ray_id: str = "", **packages: str
-) -> Node:
-    """Return a node that has the packages of this test, or other versions of them."""
+def build_tested_node(name: str = "a", *, gpus: tuple[Gpu, ...] = (), ray_id: str = "") -> Node:
+    """Return a node that has the packages of this test."""
     return build_node(
         name,
         cpus=8,
         gpus=gpus,
         ray_id=ray_id,
         driver="580.1",
-        packages={**PACKAGES, **packages},
+        packages=PACKAGES,
         gpu_reader=NvmlReader.info,
     )
 
 
-def measure(
-    home: Path, classes: tuple[HardwareClass, ...], *, fresh: bool = False
-) -> tuple[peaks.PeakResults, list[str]]:
+def measure(*nodes: Node) -> tuple[peaks.PeakResults, list[str]]:
     lines: list[str] = []
-    return peaks.peaks_of_classes(classes, home, lines.append, fresh=fresh), lines
+    return peaks.peaks_of_classes(classify(nodes), lines.append), lines
 
 
 def kinds(measured: tuple[Peak, ...]) -> list[tuple[str, str]]:
@@ -81,51 +66,23 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         asked.append(request.implementation)
         if request.implementation == "jax/portable+bf16":
             return TrainerAnswer("it was ended by SIGKILL", is_usable=False)
-        return TrainerAnswer(metrics=METRICS, facts=FACTS)
+        return TrainerAnswer(metrics=METRICS)
 
     monkeypatch.setattr(peaks, "TrainerProcess", mock.MagicMock())
     monkeypatch.setattr(peaks, "ask_trainer", answer)
     return asked
 
 
-def test_each_backend_and_precision_of_a_class_is_measured_once(
-    tmp_path: Path, asked: list[str]
+@pytest.mark.parametrize(("capability", "has_tf32"), [("7.5", False), (None, True)])
+def test_each_backend_measures_a_gpu_in_each_precision_that_it_has(
+    asked: list[str], capability: str | None, has_tf32: bool
 ) -> None:
-    classes = classify([build_tested_node()])
-    (measured, failures), lines = measure(tmp_path, classes)
-    names = [f"{name}/portable" for name in ("tensorflow", "torch")]
-    assert asked == [f"{name}{end}" for name in names for end in ("", "+bf16")]
-    expected = itertools.product(("tensorflow", "torch"), ("float32", "bf16"))
-    assert kinds(measured) == list(expected)
-    assert (failures, len(lines)) == ((), 1)
-    assert measured[0].versions == {"method": "1", "tensorflow": "2.21.0", "keras": "3.15.1"}
-    assert measure(tmp_path, classes) == ((measured, ()), [])
-    assert peaks.stored_peaks(tmp_path, classes) == measured
-    measure(tmp_path, classes, fresh=True)
-    assert len(asked) == 8
-
-
-def test_other_versions_are_measured_again(tmp_path: Path, asked: list[str]) -> None:
-    measure(tmp_path, classify([build_tested_node()]))
-    newer = classify([build_tested_node(torch="2.14.0")])
-    assert {peak.backend for peak in peaks.stored_peaks(tmp_path, newer)} == {"tensorflow"}
-    measure(tmp_path, newer)
-    assert asked[4:] == ["torch/portable", "torch/portable+bf16"]
-    assert len(peaks.stored_peaks(tmp_path, classify([build_tested_node()]))) == 4, (
-        "the older ones stay"
-    )
-
-
-@pytest.mark.parametrize(("capability", "has_tf32"), [("7.5", False), ("12.0", True), (None, True)])
-def test_a_gpu_is_measured_in_tf32_where_it_has_it(
-    tmp_path: Path, asked: list[str], capability: str | None, has_tf32: bool
-) -> None:
-    (measured, _), _ = measure(
-        tmp_path, classify([build_tested_node(gpus=(build_gpu(compute_capability=capability),))])
-    )
-    assert ("torch/portable+tf32" in asked) is has_tf32
-    versions = measured[-1].versions
-    assert [versions[name] for name in ("driver", "cuda", "cudnn")] == ["580.1", "12.8", "9.1"]
+    node = build_tested_node(gpus=(build_gpu(compute_capability=capability),))
+    (measured, failures), lines = measure(node)
+    precisions = ["float32", *(["tf32"] if has_tf32 else []), "bf16"]
+    assert kinds(measured) == list(itertools.product(("tensorflow", "torch"), precisions))
+    assert {peak.hardware for peak in measured} == {classify([node])[-1].id}, "no CPU"
+    assert (failures, len(lines), len(asked)) == ((), 1, len(measured))
 
 
 @pytest.fixture
@@ -138,20 +95,20 @@ def ray(monkeypatch: pytest.MonkeyPatch) -> mock.MagicMock:
     return ray
 
 
-def test_a_cluster_measures_on_a_node_of_each_class(tmp_path: Path, ray: mock.MagicMock) -> None:
+def test_a_cluster_measures_on_a_node_of_each_class(ray: mock.MagicMock) -> None:
     died = ray.exceptions.RayError("task failed\nthe worker died")
     nodes = [
-        build_tested_node("a", ray_id="id-a"),
+        build_tested_node("a", ray_id="id-a", gpus=(build_gpu(name="T4"),)),
         build_tested_node("b", ray_id="id-b", gpus=(H200,)),
+        build_tested_node("c", ray_id="id-c"),
     ]
-    classes = classify(nodes)
-    one = Peak(classes[0].id, "torch", "bf16", RATE, None, {}, "a", "2026-11-21T16:20:00Z")
+    one = Peak("an id", "torch", "bf16", RATE, None, "a")
     ray.get.side_effect = [((one,), ()), died]
-    (measured, failures), _ = measure(tmp_path, classes)
+    (measured, failures), _ = measure(*nodes)
     pinned = ray.remote.return_value.options
     options = [call.kwargs for call in pinned.call_args_list]
     chosen = [(o["label_selector"], o["num_cpus"], o["num_gpus"]) for o in options]
-    assert chosen == [({"ray.io/node-id": "id-a"}, 8, 0), ({"ray.io/node-id": "id-b"}, 8, 1)]
+    assert chosen == [({"ray.io/node-id": f"id-{node}"}, 8, 1) for node in ("b", "a")]
     requests = [call.args[0] for call in pinned.return_value.remote.call_args_list]
     assert [request.gpu for request in requests] == [None, None]
     (failure,) = failures
@@ -159,37 +116,14 @@ def test_a_cluster_measures_on_a_node_of_each_class(tmp_path: Path, ray: mock.Ma
 
 
 def test_a_node_of_a_cluster_that_stays_busy_is_not_waited_for_for_ever(
-    tmp_path: Path, ray: mock.MagicMock
+    ray: mock.MagicMock,
 ) -> None:
     ray.get.side_effect = ray.exceptions.GetTimeoutError("timed out")
-    (measured, failures), _ = measure(tmp_path, classify([build_tested_node("a", ray_id="id-a")]))
+    (measured, failures), _ = measure(build_tested_node("a", ray_id="id-a", gpus=(H200,)))
     (failure,) = failures
     assert measured == () and "has not answered within 20 minutes" in failure
     assert 0 < ray.get.call_args.kwargs["timeout"] <= 1_200
     assert ray.cancel.call_count == 1
-
-
-def test_a_backend_that_fails_leaves_the_others(tmp_path: Path, asked: list[str]) -> None:
-    (measured, failures), lines = measure(tmp_path, classify([build_tested_node(jax="0.11")]))
-    assert len(measured) == 5
-    (failure,) = failures
-    assert failure.endswith("could not be measured by jax: bf16: it was ended by SIGKILL")
-    assert failure in lines
-
-
-@pytest.mark.parametrize("text", ["", "[]", '{"version": 3}', '{"version": 2, "peaks": [{}]}'])
-def test_an_invalid_file_is_replaced(tmp_path: Path, text: str) -> None:
-    classes = classify([build_tested_node()])
-    (tmp_path / PEAKS_FILE).write_text(text)
-    assert peaks.stored_peaks(tmp_path, classes) == ()
-    versions = {"method": "1", **PACKAGES}
-    one = Peak(classes[0].id, "torch", "bf16", RATE, None, versions, "a", "2026-11-21T16:20:00Z")
-    older = dataclasses.replace(one, precision="float32", versions={**versions, "method": "0"})
-    store_peaks(tmp_path, [one, older])
-    store_peaks(tmp_path, [dataclasses.replace(one, node="b")])
-    assert peaks.stored_peaks(tmp_path, classes) == (dataclasses.replace(one, node="b"),)
-    assert [path.name for path in tmp_path.iterdir()] == [PEAKS_FILE]
-    assert json.loads((tmp_path / PEAKS_FILE).read_text())["format"] == "rnnsweep-peaks"
 
 
 def test_trainers_answer_for_each_precision_until_one_ends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,7 +135,5 @@ def test_trainers_answer_for_each_precision_until_one_ends(monkeypatch: pytest.M
     )
     measured, failures = measure_peaks(request)
     assert kinds(measured) == [("torch", "float32"), ("jax", "float32")]
-    assert {peak.versions["devices"] for peak in measured} == {"GPU-aaaa"}
-    assert "cuda" not in measured[0].versions, "absent facts are left out"
     killed = "SIGKILL; its last output: out of memory"
     assert [failure.endswith(killed) for failure in failures] == [False, True] * 2

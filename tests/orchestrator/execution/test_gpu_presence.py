@@ -74,14 +74,13 @@ def test_masks_of_an_own_model_are_checked_where_its_layers_have_them() -> None:
         "tensorflow": ModelFacts(
             ("loss",),
             None,
-            100,
             (
                 ArmFact(0, "tensorflow/auto", "gpu", None),
                 ArmFact(0, "tensorflow/fused", "gpu", None),
                 ArmFact(1, "tensorflow/fused", "gpu", None, is_masked=True),
             ),
         ),
-        "torch": ModelFacts(("loss",), None, 100, (ArmFact(0, "torch/fused", "gpu", None),)),
+        "torch": ModelFacts(("loss",), None, (ArmFact(0, "torch/fused", "gpu", None),)),
     }
     checked = spec.with_inspections(facts)
     asked = gpu_questions(checked, make_plan(checked, classify(HOSTS[:1])), ())

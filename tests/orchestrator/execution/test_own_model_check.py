@@ -11,26 +11,22 @@ import pytest
 from orchestrator.execution import workload_check
 from orchestrator.execution.workload_check import (
     OwnModelUnusable,
-    check_spec_file,
     check_user_code,
 )
 from orchestrator.hardware import classify
-from orchestrator.planning.description import describe_plan
-from orchestrator.planning.feasibility import kept_layers
 from orchestrator.planning.plan import make_plan
 from orchestrator.spec import SpecError, SweepSpec
 from orchestrator.spec.model_probes import model_probes
 from orchestrator.spec.reading import refuse_object
 from orchestrator.storage.resume import identify
 from tests.building.hardware import build_node
-from tests.building.specs import build_spec, build_spec_text
+from tests.building.specs import build_spec
 from tests.lacking import skip_here
 from workloads.eligibility import is_installed
 from workloads.model_facts import (
     ArmFact,
     Inspection,
     InspectionRequest,
-    KeptLayerFact,
     ModelFacts,
     ModelFault,
 )
@@ -47,7 +43,7 @@ OWN_MODEL: Mapping[str, Any] = {
     "implementations": ["tensorflow/portable", "torch/portable"],
     "hardware": ["cpu"],
 }
-FACTS = ModelFacts(("loss", "mae"), DIGEST, 100, ())
+FACTS = ModelFacts(("loss", "mae"), DIGEST, ())
 
 
 @pytest.fixture(autouse=True)
@@ -75,23 +71,6 @@ def check(on_cluster: bool = False, **changes: Any) -> SweepSpec:
     return check_user_code(
         asked, on_cluster=on_cluster, refuse=partial(refuse_object, "mine", asked)
     )
-
-
-def test_a_line_is_told_before_the_model_is_built(
-    answers: dict[str, Inspection], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    told: list[str] = []
-    told_before: list[int] = []
-
-    def inspect(request: InspectionRequest) -> Inspection:
-        told_before.append(len(told))
-        return answers[request.implementations[0].partition("/")[0]]
-
-    monkeypatch.setattr(workload_check, "_inspect", inspect)
-    spec = Path("mine.yaml")
-    spec.write_text(build_spec_text(OWN_MODEL))
-    check_spec_file(spec, (), on_cluster=False, tell=told.append)
-    assert told_before == [1, 1] and "mine:build" in told[0]
 
 
 def impossible(checked: SweepSpec) -> dict[str, str]:
@@ -126,7 +105,7 @@ def test_an_arm_that_cannot_run_the_model_of_some_config_says_which(
         ArmFact(1, "torch/portable", "cpu", "layer lstm: too wide"),
         ArmFact(0, "torch/portable", "gpu", "another device"),
     )
-    answers["torch"] = ModelFacts(("loss", "mae"), DIGEST, 100, arms)
+    answers["torch"] = ModelFacts(("loss", "mae"), DIGEST, arms)
     assert impossible(check()) == {
         "torch/portable": "layer lstm: too wide (the space has units: 8)"
     }
@@ -145,32 +124,9 @@ def test_a_listed_config_is_named_if_another_one_can_run(
     if not (is_installed("tensorflow") and is_installed("torch")):
         skip_here("needs both backends")
     arms = tuple(ArmFact(i, "torch/portable", "cpu", why) for i, why in enumerate(reasons))
-    answers["torch"] = ModelFacts(("loss", "mae"), DIGEST, 100, arms)
+    answers["torch"] = ModelFacts(("loss", "mae"), DIGEST, arms)
     checked = check(configs=[{"units": 4}, {"units": 8}], space=None, sampler=None)
     assert impossible(checked) == {"torch/portable": f"no GPU{clause}"}
-
-
-def test_the_plan_says_that_data_are_random(answers: dict[str, Inspection]) -> None:
-    assert answers
-    said = [
-        "random data" in describe_plan(spec, make_plan(spec, []))
-        for spec in (check(), check(data=None, objectives={"step_ms": "minimize"}))
-    ]
-    assert said == [False, True]
-
-
-def test_the_plan_names_the_layers_that_stay_as_they_are_written(
-    answers: dict[str, Inspection],
-) -> None:
-    if not is_installed("torch"):
-        skip_here("needs PyTorch")
-    kept = (KeptLayerFact("dropped", "it has dropout on its inputs"),)
-    arms = (ArmFact(0, "torch/fused", "cpu", None, kept), ArmFact(1, "torch/fused", "cpu", None))
-    answers["torch"] = ModelFacts(("loss", "mae"), DIGEST, 100, arms)
-    checked = check(implementations=["torch/fused"])
-    plan = make_plan(checked, classify([build_node("a")]))
-    assert kept_layers(checked, plan.arms) == {"torch/fused": kept}
-    assert "dropped" in describe_plan(checked, plan)
 
 
 @pytest.mark.parametrize(
@@ -210,12 +166,6 @@ def test_objectives_may_be_metrics_of_the_model_and_times(answers: dict[str, Ins
     objectives = dict.fromkeys(("val_mae", "loss", "step_ms", "peak_rss_mib"), "minimize")
     assert check(objectives=objectives).learning_metrics == ("loss", "mae", "val_loss", "val_mae")
     assert answers
-
-
-def test_the_time_of_a_prediction_may_be_an_objective(answers: dict[str, Inspection]) -> None:
-    answers |= dict.fromkeys(answers, ModelFacts((), DIGEST, 100, ()))
-    measure = {"mode": "timing", "of": "predict"}
-    assert check(objectives={"predict_ms": "minimize"}, measure=measure).learning_metrics == ()
 
 
 def test_data_that_depend_on_a_parameter_are_refused_at_it(answers: dict[str, Inspection]) -> None:
@@ -258,7 +208,7 @@ def test_a_cluster_may_have_what_this_machine_lacks(answers: dict[str, Inspectio
 
 
 def test_data_that_differ_between_backends_are_refused(answers: dict[str, Inspection]) -> None:
-    answers["torch"] = ModelFacts(("loss", "mae"), "e" * 64, 100, ())
+    answers["torch"] = ModelFacts(("loss", "mae"), "e" * 64, ())
     with pytest.raises(OwnModelUnusable, match="the same data on every backend"):
         check()
 
@@ -290,13 +240,3 @@ def test_a_real_process_builds_the_model() -> None:
     assert "NVIDIA GPU" in reason
     with pytest.raises(OwnModelUnusable, match=r"mine\.py:\d+: build_nothing: expected a keras"):
         check(model="mine:build_nothing", implementations=["torch/portable"])
-
-
-@pytest.mark.full
-def test_a_model_with_operations_of_tensorflow_fails_elsewhere_at_their_line() -> None:
-    if not all(map(is_installed, ("tensorflow", "torch"))):
-        skip_here("needs both backends")
-    source = Path(__file__).parents[2] / "workloads/examples/published_ocr.py"
-    Path("mine.py").write_text(source.read_text())
-    with pytest.raises(OwnModelUnusable, match=r"mine\.py:\d+"):
-        check(implementations=["torch/auto"], objectives={"val_loss": "minimize"})

@@ -21,17 +21,12 @@ def run(trial): return {}
 import no_such_package
 def run(trial): return {}
 """,
-    "broken": "x = [\n",
     "failing": "raise RuntimeError('no\\nlicence')\n",
     "clashing": "import workloads.mine\n",
     "ending": """\
 import os
 print('the last words')
 os._exit(5)
-""",
-    "leaving": """\
-import sys
-sys.exit(0)
 """,
     "slow": """\
 import time
@@ -69,14 +64,11 @@ USER_WORKLOADS = [
     UserWorkload(workload="good:run", nodes_may_have_it=True),
     UserWorkload(workload="picky:run", nodes_may_have_it=True),
     UserWorkload(workload="good:walk", reason="expected a function 'walk' in"),
-    UserWorkload(workload="good:json", reason="expected a function 'json' in"),
-    UserWorkload(workload="broken:run", reason="SyntaxError: "),
     UserWorkload(
         workload="failing:run", reason="RuntimeError: no, at failing.py:1\nlicence\n  File "
     ),
     UserWorkload(workload="clashing:run", reason="rename it"),
     UserWorkload(workload="ending:run", reason="the last words"),
-    UserWorkload(workload="leaving:run", reason="SystemExit: 0"),
     UserWorkload(workload="no_such_module:run", reason="no_such", nodes_may_have_it=True),
     UserWorkload(workload="lacking:run", reason="no_such", nodes_may_have_it=True),
 ]

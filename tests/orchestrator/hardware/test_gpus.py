@@ -132,9 +132,7 @@ def open_device(nvml: Nvml) -> NvmlDevice:
     return device
 
 
-@pytest.mark.parametrize(
-    "code", [simulated.NOT_SUPPORTED, simulated.FUNCTION_NOT_FOUND, simulated.UNKNOWN, 4711]
-)
+@pytest.mark.parametrize("code", [simulated.NOT_SUPPORTED, simulated.UNKNOWN, 4711])
 def test_a_call_that_is_refused_leaves_the_others(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: int
 ) -> None:

@@ -4,14 +4,14 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
 import pytest
 
-from orchestrator.cluster.other_work import StillBusy, describe_busy, wait_until_quiet
+from orchestrator.cluster.other_work import StillBusy, wait_until_quiet
 from orchestrator.hardware import Look, OtherWork, other_work
 from tests.commands import wait_for
 
@@ -66,32 +66,12 @@ def test_processes_of_others_count_and_those_that_this_one_has_started_do_not(
         (["/usr/bin/python3", "-X", "dev", "-m", "pytest", "tests"], "python3 pytest"),
         (["/usr/bin/python3", "-u", "/home/anna/train.py", "--epochs=3"], "python3 train.py"),
         (["/usr/bin/python3", "-c", "import this"], "python3"),
-        (["/usr/bin/python3"], "python3"),
     ],
 )
 def test_an_interpreter_is_named_with_what_it_runs(command: list[str], name: str) -> None:
     process = mock.Mock(cmdline=lambda: command)
     process.name = lambda: Path(command[0]).name
     assert other_work._name(process) == name
-
-
-@pytest.mark.parametrize(
-    ("seen", "named"),
-    [
-        ({"a": QUIET}, None),
-        ({}, None),
-        ({"a": work(74.0, cc1plus=48.0)}, ["74 %", "cc1plus 48 %"]),
-        ({"a": work(20.0), "b": QUIET, "c": work(60.0, clang=55.0)}, ["on c ", "60 %", "on a "]),
-        ({name: work(50.0) for name in "abcde"}, ["on a ", "on b ", "on c ", "2 other nodes"]),
-    ],
-)
-def test_busy_machines_are_named_the_busiest_first(
-    seen: Mapping[str, OtherWork], named: list[str] | None
-) -> None:
-    text = describe_busy(seen, 15.0)
-    assert (text is None) == (named is None)
-    places = [(text or "").index(word) for word in named or ()]
-    assert places == sorted(places)
 
 
 class Machine:

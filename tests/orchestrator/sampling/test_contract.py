@@ -2,7 +2,6 @@
 
 import inspect
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ from orchestrator.core.trial import Config, canonical
 from orchestrator.sampling import PRUNERS, SAMPLERS, PrunerKind
 from orchestrator.scheduling.suggester import Suggester
 from orchestrator.spec import Search
-from tests.lacking import skip_here
 
 SPACE = {
     "units": {"low": 16, "high": 128, "log": True},
@@ -23,14 +21,13 @@ LISTED = [{"units": units, "layers": layers} for units in range(8, 32) for layer
 
 @dataclass(frozen=True)
 class Sampled:
-    """A sampler in a search of so many blocks; `needs` is a module without which it cannot run."""
+    """A sampler in a search of so many blocks."""
 
     name: str
     sampler: Any
     search: dict[str, Any] = field(default_factory=lambda: {"configs": 200, "space": SPACE})
     blocks: int = 24
     learns: bool = True
-    needs: str | None = None
 
     def searched(self, **changes: Any) -> Search:
         body = {"objectives": {"val_accuracy": "maximize"}, **self.search, **changes}
@@ -41,17 +38,12 @@ PARTICULAR: dict[str, dict[str, Any]] = {
     "grid": {"search": {"space": {"units": list(range(8, 32)), "layers": [1, 2]}}},
     "list": {"search": {"configs": LISTED}},
     "nsga2": {"blocks": 110},  # a generation has 50
-    "gp": {  # it takes seconds for a config; the first 10 are random
-        "blocks": 15,
-        "search": {"configs": 15, "space": {"units": {"low": 16.0, "high": 128.0}}},
-    },
 }
 BUILT_IN = [
     Sampled(
         kind.word(),
         kind.word(),
         learns=kind.learns,
-        needs=kind.needs.module if kind.needs else None,
         **PARTICULAR.get(kind.word(), {}),
     )
     for kind in SAMPLERS
@@ -61,13 +53,6 @@ FOREIGN = [
     Sampled("genetic", {"name": "optuna.samplers:NSGAIISampler", "population_size": 5}),
 ]
 SAMPLED = pytest.mark.parametrize("case", BUILT_IN + FOREIGN, ids=lambda case: case.name)
-
-
-@pytest.fixture(autouse=True)
-def installed(request: pytest.FixtureRequest) -> None:
-    case = request.node.callspec.params.get("case") if hasattr(request.node, "callspec") else None
-    if isinstance(case, Sampled) and case.needs and find_spec(case.needs) is None:
-        skip_here(f"{case.name} needs {case.needs}")
 
 
 def accuracy(config: Config) -> float:
@@ -158,8 +143,11 @@ class Pruned:
 
 PRUNED = [
     Pruned("median", "median", {"name": "median", "n_warmup_steps": 2}),
-    Pruned("hyperband", "hyperband", {"name": "hyperband", "max_resource": 9}),
-    Pruned("wilcoxon", "wilcoxon", {"name": "wilcoxon", "p_threshold": 0.2}),
+    Pruned(
+        "of Optuna",
+        "optuna.pruners:HyperbandPruner",
+        {"name": "optuna.pruners:HyperbandPruner", "max_resource": 9},
+    ),
     Pruned("foreign", "my_samplers:Patience", {"name": "my_samplers:Patience", "epochs": 2}),
 ]
 EPOCHS = 10

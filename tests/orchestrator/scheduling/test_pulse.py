@@ -30,13 +30,13 @@ def read(folder: SweepFolder) -> heartbeat.Heartbeat:
 
 
 def test_a_heartbeat_says_what_is_waited_for_and_what_has_ended(
-    folder: SweepFolder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    folder: SweepFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(heartbeat, "PULSE_S", 0.05)
     recorder: Any = SimpleNamespace(trouble=OSError("away"), waiting=2, lease_age_s=3.5)
-    prometheus, shown = tmp_path / "sweep.prom", list[str]()
+    shown = list[str]()
     log = folder.path / "recorder.log"
-    with Pulse(folder, recorder, log, prometheus) as pulse:
+    with Pulse(folder, recorder, log) as pulse:
         pulse.noting(shown.append)("Opening MLflow")
         first = read(folder)
         assert (shown, first.waits_for, first.sweep) == (
@@ -63,19 +63,17 @@ def test_a_heartbeat_says_what_is_waited_for_and_what_has_ended(
         assert (then.trials_ended, then.trials_failed, then.lost_attempts) == (2, 1, 1)
         assert then.last_trial_s == max(build_full_trial(0).ended_s, build_failed_trial(1).ended_s)
     assert read(folder).has_ended
-    assert "rnnsweep_has_ended{" in prometheus.read_text()
 
 
 def test_a_heartbeat_that_cannot_be_written_is_told_once_and_ends_nothing(
-    folder: SweepFolder, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     recorder: Any = SimpleNamespace(trouble=None, waiting=0, lease_age_s=None)
-    nowhere = tmp_path / "no folder" / "sweep.prom"
+    nowhere = SweepFolder(tmp_path, "no folder")
     with (
         caplog.at_level(logging.WARNING, "rnnsweep"),
-        Pulse(folder, recorder, folder.path / "recorder.log", nowhere) as pulse,
+        Pulse(nowhere, recorder, nowhere.path / "recorder.log") as pulse,
     ):
         pulse.waits_for("Starting Ray")
         pulse.waits_for("Opening MLflow")
     assert len(caplog.records) == 1
-    assert read(folder).has_ended

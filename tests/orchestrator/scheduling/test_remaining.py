@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.cli.local import describe_sweeps
+from orchestrator.cli.local import describe_sweep
 from orchestrator.core.arms import Arm, RequestedArm
 from orchestrator.core.stopping import StopDecision
 from orchestrator.core.trial import Block, FailureRecord, FinishedTrial, Outcome, make_trial
@@ -32,7 +32,7 @@ from tests.building.specs import USER_WORKLOAD, build_spec, build_spec_text
 from tests.building.trials import IDENTITY
 from tests.orchestrator.scheduling.test_session import THREE
 
-MANY: dict[str, Any] = {"configs": None, "space": {"layers": {"low": 1, "high": 99}}}
+MANY: dict[str, Any] = {"space": {"layers": {"low": 1, "high": 99}}}
 
 
 def paced(assignment: Assignment) -> Outcome:
@@ -45,7 +45,7 @@ def paced(assignment: Assignment) -> Outcome:
 def test_a_decision_that_was_not_written_is_made_again_by_the_next_start(tmp_path: Path) -> None:
     """Killed with a trial out, just before the stop decision was written."""
     auto = {"interval": 0.05, "at_most": 40}
-    text = build_spec_text(THREE, name="sweep", measure=None, blocks=auto, **MANY)
+    text = build_spec_text(THREE, name="sweep", measure=None, configs=auto, **MANY)
     folder = SweepFolder(tmp_path, "sweep").generation(1)
     sample = SampleSession(folder, text)
     state = sample.state()
@@ -74,7 +74,7 @@ def test_a_decision_that_was_not_written_is_made_again_by_the_next_start(tmp_pat
     assert (work.plan.blocks, work.missing) == (begun, 3 * begun - len(state.finished))
     for record in added:
         second.journal.append(record)
-    text = describe_sweeps(tmp_path, "sweep")
+    text = describe_sweep(tmp_path, "sweep")
     assert f"of {3 * begun} trials ended" in text
     assert f"enough after {decision.blocks} blocks: every speed-up is known" in text
 
@@ -97,8 +97,8 @@ def test_a_stopped_arm_leaves_nothing_to_run_until_it_is_retried(tmp_path: Path)
         sample.session.finish(assignment, BROKEN if is_broken else build_outcome_of(assignment))
     (stopped,) = sample.view.arm_stopped.call_args_list
     assert ["val_accuracy" in text for text in sample.warnings] == [True], "no other arm is read"
-    assert str(stopped.args[0]) in describe_sweeps(tmp_path, "mine")
-    assert stopped.args[1] in describe_sweeps(tmp_path, "mine")
+    assert str(stopped.args[0]) in describe_sweep(tmp_path, "mine")
+    assert stopped.args[1] in describe_sweep(tmp_path, "mine")
     assert (len(sample.state().finished), sample.lines("session_started")[0]["failures"]) == (7, 2)
     for overrides, retry_failed, missing in (
         ([], False, 0),
@@ -131,16 +131,18 @@ def test_failures_are_not_in_a_row_because_what_was_between_is_timed_again(tmp_p
             )
             sample.session.finish(assignment, *outcomes)
         assert not sample.view.arm_stopped.called
-        assert "is stopped" not in describe_sweeps(tmp_path, "mine")
+        assert "is stopped" not in describe_sweep(tmp_path, "mine")
         sample = sample.killed(build_spec_text(THREE, **changes))
 
 
 TWO = """
 name: sweep
 workload: own.module:run
-search: {sampler: random, space: {layers: {low: 1, high: 99}}}
+search:
+  sampler: random
+  configs: {interval: 0.05, at_most: 20}
+  space: {layers: {low: 1, high: 99}}
 arms: {implementations: [python/a], hardware: [cpu, {class: gpu, wait_s: 60}]}
-blocks: {interval: 0.05, at_most: 20}
 """
 CPU, GPU = build_node("a"), build_node("b", gpus=1)
 
@@ -212,9 +214,7 @@ def test_a_sweep_that_an_earlier_rule_ended_stays_ended(
     [
         pytest.param(TWO.replace("interval: 0.05", "interval: 0.03"), id="a narrower interval"),
         pytest.param(
-            TWO.replace("blocks: {interval: 0.05, at_most: 20}", "").replace(
-                "sampler: random", "sampler: random, configs: 20"
-            ),
+            TWO.replace("configs: {interval: 0.05, at_most: 20}", "configs: 20"),
             id="without the rule",
         ),
     ],
@@ -270,7 +270,7 @@ def test_while_arms_are_waited_for_nobody_has_left() -> None:
 
 
 def test_of_a_sweep_that_ends_by_itself_no_more_is_expected_than_it_needed() -> None:
-    auto = build_spec(BASE, blocks="auto", **MANY)
+    auto = build_spec(BASE, configs="auto", **MANY)
     forty = replace(plan_of(SPEC), blocks=40)
     before = manifest(SPEC, forty, FIRST, None)
     now = manifest(auto, plan_of(auto).with_index_count(12), FIRST, before, begun=True)

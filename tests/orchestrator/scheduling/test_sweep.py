@@ -19,7 +19,7 @@ from orchestrator.hardware import Node, OtherWork, classify
 from orchestrator.planning.plan import Plan, make_plan
 from orchestrator.scheduling.recovery import Recovery
 from orchestrator.scheduling.remaining import make_opening
-from orchestrator.scheduling.runnable import NothingToRun, expect_runnable
+from orchestrator.scheduling.runnable import NothingToRun
 from orchestrator.scheduling.sweep import RunOptions, RunResult, run_checked_sweep
 from orchestrator.scheduling.watcher import Watcher
 from orchestrator.spec import SweepSpec
@@ -39,16 +39,6 @@ BUILT_IN = {"name": "sweep", "implementations": ["tensorflow/portable", "tensorf
 BOTH = build_spec(BASE, hardware=["cpu", "gpu"])
 HERE = build_node("a")
 MODULE = "orchestrator.scheduling.sweep"
-
-
-def test_a_sampler_without_its_package_is_refused_before_anything_runs(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    asked = build_spec(BASE, sampler="gp", objectives={"loss": "minimize"})
-    laid = make_plan(asked, classify([HERE]))
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(NothingToRun, match=r"gp needs torch.*rnnsweep\[gp\]"):
-        expect_runnable(asked, laid)
 
 
 class Declined(Exception):

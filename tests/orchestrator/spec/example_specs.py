@@ -83,8 +83,8 @@ def _line_index(lines: list[str], beginning: str) -> int:
 
 
 def precise_spec_text(**changes: Any) -> str:
-    """Return a spec of automatic blocks on a GPU and a CPU (see `spec_data`)."""
-    usual = {"configs": None, "space": {"units": {"low": 8, "high": 64}}, "blocks": "auto"}
+    """Return a spec of automatic configs on a GPU and a CPU (see `build_spec_data`)."""
+    usual = {"configs": "auto", "space": {"units": {"low": 8, "high": 64}}}
     return build_spec_text(**{**usual, "hardware": ["gpu", "cpu"], **changes})
 
 
@@ -111,7 +111,7 @@ class MalformedSpec(NamedTuple):
     name: str
     key: str
     expected: str
-    received: str
+    received: str = ""
     hint: str = ""
     text: str = QUICK_SPEC
     replaced: Mapping[str, str] = {}

@@ -14,7 +14,6 @@ MALFORMED_ARMS = [
         line="hardware",
         key="arms.hardware[0].settings.epoch",
         expected="one of the sweep's settings",
-        received="'epoch'",
         hint="'epochs'",
     ),
     MalformedSpec(
@@ -22,7 +21,6 @@ MALFORMED_ARMS = [
         replaced={"hardware": "hardware: [cpu, gpus]"},
         key="arms.hardware[1]",
         expected="cpu, gpu, or the name of a hardware class",
-        received="'gpus'",
         hint="'gpu'",
     ),
     MalformedSpec(
@@ -30,28 +28,12 @@ MALFORMED_ARMS = [
         replaced={"- tensorflow/cudnn": "- tensorflow/cudn"},
         key="arms.implementations[1]",
         expected="a kernel among auto, portable, cudnn",
-        received="'cudnn'",
-    ),
-    MalformedSpec(
-        name="a misspelt option of an implementation",
-        replaced={"- tensorflow/cudnn": "- tensorflow/portable+xlaa"},
-        key="arms.implementations[1]",
-        expected="an option among",
-        received="'xla'",
     ),
     MalformedSpec(
         name="the same option twice",
         replaced={"- tensorflow/cudnn": "- tensorflow/portable+xla+xla"},
         key="arms.implementations[1]",
         expected="each option once",
-        received="+xla+xla",
-    ),
-    MalformedSpec(
-        name="two precisions",
-        replaced={"- tensorflow/cudnn": "- torch/fused+tf32+bf16"},
-        key="arms.implementations[1]",
-        expected="one precision at most",
-        received="bf16 and tf32 in 'torch/fused+bf16+tf32'",
     ),
     MalformedSpec(
         name="the same implementation with its options in another order",
@@ -62,18 +44,6 @@ MALFORMED_ARMS = [
         line="- tensorflow/portable+unroll+xla",
         key="arms.implementations[1]",
         expected="each implementation once",
-        received="again",
-    ),
-    MalformedSpec(
-        name="a single implementation in place of a list",
-        replaced={
-            "implementations": "implementations: tensorflow/cudnn",
-            "- tensorflow/portable": "",
-            "- tensorflow/cudnn": "",
-        },
-        key="arms.implementations",
-        expected="a list",
-        received="'tensorflow/cudnn'",
     ),
     MalformedSpec(
         name="the same hardware class twice",
@@ -82,7 +52,6 @@ MALFORMED_ARMS = [
         },
         key="arms.hardware[2]",
         expected="each hardware class once",
-        received="'cpu [2 threads]'",
     ),
     MalformedSpec(
         name="a misspelt key of hardware",
@@ -90,7 +59,6 @@ MALFORMED_ARMS = [
         line="- {class: cpu, thread: 2}",
         key="arms.hardware[0].thread",
         expected="class, labels, cpus, threads, settings, measure, wait_s",
-        received="'thread'",
         hint="'threads'",
     ),
     MalformedSpec(
@@ -98,50 +66,36 @@ MALFORMED_ARMS = [
         replaced={"hardware": "hardware: [{threads: 2}]"},
         key="arms.hardware[0]",
         expected="class, labels or both",
-        received="neither",
     ),
     MalformedSpec(
         name="hardware that is a number",
         replaced={"hardware": "hardware: [3]"},
         key="arms.hardware[0]",
         expected="text (cpu, gpu",
-        received="3",
     ),
     MalformedSpec(
         name="more threads than CPUs",
         replaced={"hardware": "hardware: [{class: gpu, cpus: 2, threads: 3}]"},
         key="arms.hardware[0].threads",
         expected="at most cpus (2)",
-        received="3",
     ),
     MalformedSpec(
         name="CPUs of the class cpu",
         replaced={"hardware": "hardware: [{class: cpu, cpus: 2}]"},
         key="arms.hardware[0].cpus",
         expected="no cpus with class: cpu",
-        received="2",
-        hint="whole node",
     ),
     MalformedSpec(
         name="a label's key that cannot be one",
         replaced={"hardware": "hardware: [{labels: {-a: b}}]"},
         key="arms.hardware[0].labels.-a",
         expected="a label's key",
-        received="'-a'",
-    ),
-    MalformedSpec(
-        name="a label selector without values",
-        replaced={"hardware": "hardware: [{labels: {a: 'in()'}}]"},
-        key="arms.hardware[0].labels.a",
-        expected="in(one, other)",
-        received="'in()'",
     ),
     MalformedSpec(
         name="a label selector that is a number",
         replaced={"hardware": "hardware: [{labels: {a: 4}}]"},
         key="arms.hardware[0].labels.a",
         expected="a label selector",
-        received="4",
         hint="quotes",
     ),
     MalformedSpec(
@@ -149,38 +103,25 @@ MALFORMED_ARMS = [
         replaced={"hardware": "hardware: [{class: cpu, settings: {cell: 1}}]"},
         key="arms.hardware[0].settings.cell",
         expected="an amount of work (epochs",
-        received="'cell'",
-        hint="compared in pairs",
     ),
     MalformedSpec(
         name="a setting of hardware that is too small",
         replaced={"hardware": "hardware: [{class: cpu, settings: {epochs: 0}}]"},
         key="arms.hardware[0].settings.epochs",
         expected="at least 1",
-        received="0",
     ),
     MalformedSpec(
         name="a setting of hardware that is searched",
         replaced={"hardware": "hardware: [{class: cpu, settings: {units: 8}}]"},
         key="arms.hardware[0].settings.units",
         expected="a setting that no config has",
-        received="'units'",
     ),
     MalformedSpec(
         name="a misspelt baseline",
         added="baseline: tensorflow/cudnnn",
         key="baseline",
         expected="an implementation of this sweep",
-        received="cudnnn",
         hint="'tensorflow/cudnn'",
-    ),
-    MalformedSpec(
-        name="a key of arms at the top level",
-        added="implementation: [torch/fused]",
-        key="implementation",
-        expected="repeats",
-        received="'implementation'",
-        hint="'arms.implementations'",
     ),
     MalformedSpec(
         name="a misspelt implementation that is the baseline",
@@ -189,7 +130,6 @@ MALFORMED_ARMS = [
         line="- tensorflow/portabel",
         key="arms.implementations[0]",
         expected="a kernel among",
-        received="'portabel'",
     ),
     MalformedSpec(
         name="the same variant twice",
@@ -197,8 +137,6 @@ MALFORMED_ARMS = [
         line="variants",
         key="arms.variants[1]",
         expected="each variant once",
-        received="'lstm' again",
-        hint="A/A test",
     ),
     MalformedSpec(
         name="a setting of a variant that is searched",
@@ -206,7 +144,6 @@ MALFORMED_ARMS = [
         line="variants",
         key="arms.variants[0].units",
         expected="a setting that no config has",
-        received="'units'",
     ),
     MalformedSpec(
         name="an amount of work as a variant",
@@ -214,8 +151,6 @@ MALFORMED_ARMS = [
         line="variants",
         key="arms.variants[0].epochs",
         expected="no amount of work",
-        received="'epochs'",
-        hint="arms.hardware",
     ),
     MalformedSpec(
         name="data as a variant",
@@ -223,7 +158,6 @@ MALFORMED_ARMS = [
         line="variants",
         key="arms.variants[0].dataset",
         expected="the same data",
-        received="'dataset'",
     ),
     MalformedSpec(
         name="a misspelt setting of a variant",
@@ -231,7 +165,6 @@ MALFORMED_ARMS = [
         line="variants",
         key="arms.variants[0].cel",
         expected="a setting of image_rows",
-        received="'cel'",
         hint="'cell'",
     ),
     MalformedSpec(
@@ -240,16 +173,7 @@ MALFORMED_ARMS = [
         line="variants",
         key="arms.variants[0].cell",
         expected="'lstm', 'gru'",
-        received="'grru'",
         hint="'gru'",
-    ),
-    MalformedSpec(
-        name="a list of values in a variant",
-        replaced={"hardware": "hardware: [cpu]\nvariants: [{cell: [gru]}]"},
-        line="variants",
-        key="arms.variants[0].cell",
-        expected="a number, a text",
-        received="['gru']",
     ),
     MalformedSpec(
         name="a variant whose settings do not fit together",
@@ -265,16 +189,6 @@ MALFORMED_ARMS = [
         line="variants",
         key="arms.variants[0].name",
         expected="a name without",
-        received="'gpu'",
-        hint="settings name it",
-    ),
-    MalformedSpec(
-        name="a named variant with a setting beside its name",
-        replaced={"hardware": "hardware: [cpu]\nvariants: [{name: deep, cell: gru}]"},
-        line="variants",
-        key="arms.variants[0].cell",
-        expected="name, settings",
-        received="'cell'",
     ),
     MalformedSpec(
         name="a variant that is a word",
@@ -282,7 +196,6 @@ MALFORMED_ARMS = [
         line="variants",
         key="arms.variants[0]",
         expected="settings, such as",
-        received="'gru'",
     ),
     MalformedSpec(
         name="an own setting that one variant lacks",
@@ -293,7 +206,6 @@ MALFORMED_ARMS = [
         line="variants",
         key="arms.variants[1].depth",
         expected="every variant has",
-        received="'depth'",
     ),
     MalformedSpec(
         name="an own setting of both hardware and a variant",
@@ -305,7 +217,6 @@ MALFORMED_ARMS = [
         line="hardware",
         key="arms.hardware[0].settings.depth",
         expected="no variant has",
-        received="'depth'",
     ),
     MalformedSpec(
         name="a misspelt variant as the baseline",
@@ -313,7 +224,6 @@ MALFORMED_ARMS = [
         added="baseline: grru",
         key="baseline",
         expected="an implementation or a variant of this sweep",
-        received="'grru'",
         hint="'gru'",
     ),
 ]

@@ -10,10 +10,8 @@ from orchestrator.core.formats import this_rnnsweep
 from orchestrator.storage.heartbeat import (
     HEARTBEAT_FILE,
     Heartbeat,
-    prometheus_lines,
     read_heartbeat,
     write_heartbeat,
-    write_prometheus,
 )
 from orchestrator.storage.logs import rotate_log
 
@@ -51,23 +49,6 @@ def test_a_heartbeat_is_read_back_and_private(tmp_path: Path) -> None:
 def test_what_is_no_heartbeat_reads_as_none(tmp_path: Path, content: str) -> None:
     (tmp_path / HEARTBEAT_FILE).write_text(content)
     assert read_heartbeat(tmp_path) is None
-
-
-def test_prometheus_gets_a_line_for_each_known_fact(tmp_path: Path) -> None:
-    path = tmp_path / "rnnsweep.prom"
-    write_prometheus(path, dataclasses.replace(BEAT, sweep='a "b"\\\n'))
-    assert path.stat().st_mode & 0o777 == 0o644
-    values = dict(
-        line.rsplit(" ", 1) for line in path.read_text().splitlines() if not line.startswith("#")
-    )
-    label = '{sweep="a \\"b\\"\\\\\\n"}'
-    assert values[f"rnnsweep_trials_not_in_store{label}"] == "2"
-    assert values[f"rnnsweep_disk_free_bytes{label}"] == "123456789012"
-    assert values[f"rnnsweep_lease_age_seconds{label}"] == "12.5"
-    assert values[f"rnnsweep_has_ended{label}"] == "0"
-    assert not any("last_trial" in name for name in values)
-    lines = [*prometheus_lines(BEAT)]
-    assert all(line.startswith(("# HELP ", "# TYPE ", "rnnsweep_")) for line in lines)
 
 
 def test_a_log_is_rotated_while_others_append_to_it(tmp_path: Path) -> None:

@@ -162,7 +162,7 @@ def test_changed_code_is_refused_once_a_trial_has_a_result(
 
 
 def test_the_journal_has_the_spec_that_runs(journal: Journal) -> None:
-    pruned = build_spec(settings={"epochs": 8}, objectives={"loss": "minimize"}, pruner="hyperband")
+    pruned = build_spec(settings={"epochs": 8}, objectives={"loss": "minimize"}, pruner="median")
     state = resume.take_over(journal, None, resume.identify(pruned, 1), pruned)
     assert SweepSpec.model_validate(state.spec) == pruned
-    assert state.spec["search"]["pruner"]["max_resource"] == "auto"
+    assert state.spec["search"]["pruner"]["n_startup_trials"] == 5

@@ -76,9 +76,6 @@ def compare_steps(trial: Context) -> dict[str, float]:
         pytest.param("fused", WINDOWS, True, id="fused windows"),
         pytest.param("auto", IMAGES, False, id="the model as it is written"),
         pytest.param("portable", MASKS, False, id="portable masks"),
-        pytest.param("fused", IMAGES, True, id="fused images", marks=pytest.mark.full),
-        pytest.param("portable", WINDOWS, True, id="portable windows", marks=pytest.mark.full),
-        pytest.param("portable", STREAMS, True, id="portable streams", marks=pytest.mark.full),
         pytest.param("fused", STREAMS, True, id="fused streams", marks=pytest.mark.full),
         pytest.param(
             "portable+bf16", WINDOWS, False, id="portable+bf16 windows", marks=pytest.mark.full

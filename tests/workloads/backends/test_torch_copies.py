@@ -137,7 +137,6 @@ def train_masked_model(trial: Context) -> dict[str, float]:
     ("build", "load", "settings"),
     [
         ("build_masked", "load_masked", {"type": "int32"}),
-        ("build_masked", "load_masked", {"type": "float32"}),
         ("build_masking", "load_masking", {}),
     ],
 )

@@ -38,7 +38,6 @@ def test_one_array_of_weights_counts_for_every_target() -> None:
     "targets",
     [
         pytest.param([2, 0, 1, 0], id="numbers"),
-        pytest.param([[2.0], [0.0], [1.0], [0.0]], id="columns"),
         pytest.param([[0, 0, 1], [1, 0, 0], [0, 1, 0], [1, 0, 0]], id="one of several"),
     ],
 )

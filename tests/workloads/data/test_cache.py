@@ -42,9 +42,7 @@ def test_large_arrays_are_memory_mapped_and_cannot_be_changed(
     assert arrays["large"].tolist() == list(range(1000))
 
 
-@pytest.mark.parametrize(
-    ("kept_bytes", "mapped_bytes"), [(None, 0), (0, 0), (15, 10**9), (-100, 0), (-100, 10**9)]
-)
+@pytest.mark.parametrize(("kept_bytes", "mapped_bytes"), [(None, 0), (15, 10**9), (-100, 0)])
 def test_a_damaged_or_missing_array_is_made_again(
     folder: Path, kept_bytes: int | None, mapped_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -133,13 +133,10 @@ def test_a_failed_download_is_explained(load: Callable[[], Any], install_keras: 
         (mnist, {"x_train": np.zeros((2, 9))}, r"3 dimensions.*received \(2, 9\) and \(2,\)"),
         (mnist, {"y_train": np.zeros(3, int)}, r"a label in .*received \(2, 3, 3\) and \(3,\)"),
         (mnist, {"y_train": np.zeros(2)}, "expected y_train of integers from 0; received float64"),
-        (mnist, {"y_test": np.array([-1, 0])}, "y_test of integers from 0; received int64 from"),
         (mnist, {"x_test": np.full((2, 3, 3), np.nan)}, "expected finite pixels in x_test"),
         (mnist, {"x_test": np.zeros((2, 3, 3), object)}, "expected arrays in an .npz file; Object"),
         (imdb, {"x_test": REVIEWS["x_test"] / 2}, "expected x_test of integers from 0 to"),
-        (imdb, {"x_test": -TEST[1][1] * np.ones((2, 2), int)}, "from -4 to -4"),
         (imdb, {"x_train": np.array([[1, 2], [1, 2], [0, 0]])}, "any, the first at index 2"),
-        (imdb, {"x_train": np.array([1, 2, 3])}, r"x_train in 2 dimensions"),
         (imdb, {"y_train": np.array([0, 1, 2])}, "the labels 0 and 1 in .* labels up to 2"),
         (
             imdb,
@@ -204,14 +201,6 @@ PUBLISHED_DATA = [
         validation="108d011a7c2300eb",
     ),
     PublishedData(
-        name="zipf characters",
-        workload="char_rnn",
-        settings={"dataset": "zipf", "batches": "windows"},
-        digest="f79401ac4701352545d559155be8bd326ac1abb0d897080fbfbf08a70073c7c6",
-        train="59383f6ba95801e0",
-        validation="4a27524d788eacf6",
-    ),
-    PublishedData(
         name="documents",
         workload="sentiment",
         settings={"dataset": "python-docs"},
@@ -235,27 +224,11 @@ PUBLISHED_DATA = [
         validation="5aafc1132fbcd23d",
     ),
     PublishedData(
-        name="words",
-        workload="next_token",
-        settings={"tokens": "word", "vocabulary": 300, "samples": 20000, "validation_samples": 100},
-        digest="f784d6fb39bd",
-        train="81244d6d40d5f56c",
-        validation="766e70b4557dc616",
-    ),
-    PublishedData(
         name="characters",
         workload="char_rnn",
         digest="f784d6fb39bd",
         train="52a770a005c39584",
         validation="957371dce686e505",
-    ),
-    PublishedData(
-        name="windows of characters",
-        workload="char_rnn",
-        settings={"batches": "windows", "samples": 500},
-        digest="f784d6fb39bd",
-        train="eed7cb96a2adfa27",
-        validation="ec3c3a32c03748c4",
     ),
 ]
 

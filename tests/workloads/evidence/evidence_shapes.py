@@ -53,16 +53,6 @@ def _unequal_layers_after_pooling(framework: Any) -> Any:
     )
 
 
-def _states_passed_on(framework: Any) -> Any:
-    import keras
-    from keras import layers
-
-    inputs = keras.Input((_STEPS, 3))
-    _, *states = layers.LSTM(4, return_state=True)(inputs)
-    outputs = layers.LSTM(4, return_sequences=True)(inputs[:, :7], initial_state=states)
-    return keras.Model(inputs, layers.Dense(1)(layers.Flatten()(outputs)))
-
-
 def _shared_and_nested(framework: Any) -> Any:
     import keras
     from keras import layers
@@ -92,13 +82,6 @@ def _inside_own_layer(framework: Any) -> Any:
     return keras.Sequential(
         [keras.Input((_STEPS, 3)), Block(), layers.GlobalAveragePooling1D(), layers.Dense(1)]
     )
-
-
-def _no_recurrent_layer(framework: Any) -> Any:
-    import keras
-
-    flat = keras.layers.Flatten()
-    return keras.Sequential([keras.Input((_STEPS, 3)), flat, keras.layers.Dense(1)])
 
 
 def _one_layer_unrolled(framework: Any) -> Any:
@@ -159,10 +142,8 @@ def _fused_without_its_call(framework: Any) -> Any:
 
 _MODELS: dict[str, Callable[[Any], Any]] = {
     "unequal_layers_after_pooling": _unequal_layers_after_pooling,
-    "states_passed_on": _states_passed_on,
     "shared_and_nested": _shared_and_nested,
     "inside_own_layer": _inside_own_layer,
-    "no_recurrent_layer": _no_recurrent_layer,
     "one_layer_unrolled": _one_layer_unrolled,
     "fused_beside_loop": _fused_beside_loop,
     "fused_without_its_call": _fused_without_its_call,

@@ -158,28 +158,9 @@ def build_at_random(settings: Settings) -> Any:
     return build({"units": random.SystemRandom().randint(1, 1000)})
 
 
-def build_with_random_dropout(settings: Settings) -> Any:
-    layers = [keras.layers.LSTM(4), keras.layers.Dropout(random.SystemRandom().random() / 2)]
-    model = keras.Sequential([keras.Input((5, 3)), *layers, keras.layers.Dense(1)])
-    model.compile("adam", "mse")
-    return model
-
-
 def build_with_random_rate(settings: Settings) -> Any:
     model = build(settings)
     model.compile(keras.optimizers.Adam(random.SystemRandom().random() / 100), "mse")
-    return model
-
-
-def build_with_dropout(settings: Settings) -> Any:
-    model = keras.Sequential(
-        [
-            keras.Input((5, 3)),
-            keras.layers.LSTM(settings["units"], dropout=0.2, kernel_constraint="unit_norm"),
-            keras.layers.Dense(1),
-        ]
-    )
-    model.compile("adam", "mse")
     return model
 
 
@@ -205,12 +186,6 @@ def load_two_inputs(settings: Settings) -> Any:
     past, target = load(settings)
     weights = np.ones(len(past), np.float32)
     return {"past": past, "facts": past[:, 0, :2]}, [target, np.abs(target)], weights
-
-
-def load_batches(settings: Settings) -> Any:
-    import tensorflow as tf  # noqa: PLC0415 - only where it is asked for
-
-    return tf.data.Dataset.from_tensor_slices(load(settings)).batch(7)
 
 
 class Batches(keras.utils.PyDataset):
@@ -249,11 +224,6 @@ def load_wide_targets(settings: Settings) -> Any:
     return inputs, np.repeat(targets, 7, axis=1)
 
 
-def load_two_inputs_and_a_missing_target(settings: Settings) -> Any:
-    inputs, targets, weights = load_two_inputs(settings)
-    return inputs, [targets[0], np.full_like(targets[1], np.nan)], weights
-
-
 def load_missing_values(settings: Settings) -> Any:
     return np.full((40, 5, 3), np.nan, np.float32), np.ones((40, 1), np.float32)
 
@@ -262,11 +232,6 @@ def load_a_late_missing_value(settings: Settings) -> Any:
     inputs, targets = load(settings)
     targets[20] = np.nan
     return inputs, targets
-
-
-def load_a_missing_value_for_validation(settings: Settings) -> Any:
-    inputs, targets = load(settings)
-    return (inputs[:24], targets[:24]), (np.full_like(inputs[24:], np.inf), targets[24:])
 
 
 def load_masked_missing_values(settings: Settings) -> Any:
@@ -283,8 +248,3 @@ def load_at_random(settings: Settings) -> Any:
 def load_of_units(settings: Settings) -> Any:
     inputs, targets = load(settings)
     return inputs * settings["units"], targets
-
-
-def load_unequal(settings: Settings) -> Any:
-    inputs, targets = load(settings)
-    return inputs, targets[1:]

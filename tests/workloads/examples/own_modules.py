@@ -46,10 +46,6 @@ def build(settings: Settings) -> nn.Module:
     return Forecaster(nn.LSTM, settings["units"])
 
 
-def build_gru(settings: Settings) -> nn.Module:
-    return Forecaster(nn.GRU, settings["units"])
-
-
 def build_cells(settings: Settings) -> nn.Module:
     return CellLoop(settings["units"])
 
@@ -74,16 +70,8 @@ def loss(outputs: torch.Tensor, targets: torch.Tensor) -> Any:
     return nn.functional.mse_loss(outputs, targets)
 
 
-class ClosureSGD(torch.optim.SGD):
-    """An optimizer of the user's own that computes the loss itself."""
-
-    def step(self, closure: Any) -> Any:
-        return super().step(closure)
-
-
 def optimizer(parameters: Any, settings: Settings) -> Any:
-    name = settings.get("optimizer", "SGD")
-    kind = ClosureSGD if name == "ClosureSGD" else getattr(torch.optim, name)
+    kind: Any = getattr(torch.optim, settings.get("optimizer", "SGD"))
     return kind(parameters, lr=0.1)
 
 
@@ -103,9 +91,3 @@ def load_wide(settings: Settings) -> Any:
 
 def load_missing_values(settings: Settings) -> Any:
     return np.full((40, 5, 3), np.nan, np.float32), np.ones((40, 1), np.float32)
-
-
-def load_a_late_missing_value(settings: Settings) -> Any:
-    (inputs, targets), validation = load(settings)
-    targets[20] = np.nan
-    return (inputs, targets), validation

@@ -38,26 +38,6 @@ def load_weather(settings: Settings) -> Any:
     )
 
 
-def build_imdb(settings: Settings) -> Any:
-    """Bidirectional LSTM on IMDB: sequences of any length."""
-    inputs = keras.Input(shape=(None,), dtype="int32")
-    x = layers.Embedding(50, 8)(inputs)
-    x = layers.Bidirectional(layers.LSTM(6, return_sequences=True))(x)
-    x = layers.Bidirectional(layers.LSTM(6))(x)
-    outputs = layers.Dense(1, activation="sigmoid")(x)
-    model = keras.Model(inputs, outputs)
-    model.compile(optimizer="adam", loss="binary_crossentropy", metrics=["accuracy"])
-    return model
-
-
-def load_imdb(settings: Settings) -> Any:
-    draws = np.random.default_rng(3)
-    texts = [list(draws.integers(1, 50, length)) for length in draws.integers(3, 15, 48)]
-    x = keras.utils.pad_sequences(texts, maxlen=10)
-    y = np.array([len(text) % 2 for text in texts])
-    return (x[:32], y[:32]), (x[32:], y[32:])
-
-
 def build_sequence_to_sequence(settings: Settings) -> Any:
     """Character-level recurrent sequence-to-sequence model: open lengths, and states passed on."""
     encoder_inputs = keras.Input(shape=(None, 6))
@@ -171,22 +151,6 @@ def load_video(settings: Settings) -> Any:
     draws = np.random.default_rng(3)
     mask = np.arange(9) < draws.integers(2, 10, (40, 1))
     return (draw(40, 9, 6), mask), draws.integers(0, 3, 40)
-
-
-def build_next_frame(settings: Settings) -> Any:
-    """Next-frame video prediction with convolutional LSTMs."""
-    inp = layers.Input(shape=(None, 6, 6, 1))
-    x = layers.ConvLSTM2D(3, (3, 3), padding="same", return_sequences=True, activation="relu")(inp)
-    x = layers.BatchNormalization()(x)
-    x = layers.Conv3D(1, (3, 3, 3), activation="sigmoid", padding="same")(x)
-    model = keras.models.Model(inp, x)
-    model.compile(loss=keras.losses.binary_crossentropy, optimizer=keras.optimizers.Adam())
-    return model
-
-
-def load_next_frame(settings: Settings) -> Any:
-    frames = np.random.default_rng(3).uniform(size=(40, 5, 6, 6, 1))
-    return (frames[:32, :-1], frames[:32, 1:]), (frames[32:, :-1], frames[32:, 1:])
 
 
 def build_conv_lstm(settings: Settings) -> Any:

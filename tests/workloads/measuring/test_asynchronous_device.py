@@ -26,7 +26,6 @@ from tests.workloads.measuring.stand_in_device import (
 )
 from tests.workloads.shared_trainer import expect_package
 from workloads.data.samples import Samples
-from workloads.measuring.canary import run_device_canary, warm_clocks
 from workloads.protocol import Finish, PhaseEnded, Slice, SliceDone
 
 LAUNCH_S = 1e-7
@@ -140,12 +139,9 @@ def test_slices_of_a_training(
     assert windows == approximately([whole_s + between_passes_s] * 3)
 
 
-@pytest.mark.parametrize("work", ["train", "predict"])
-def test_slices_of_calls(machine: AsynchronousMachine, work: Any) -> None:
+def test_slices_of_calls(machine: AsynchronousMachine) -> None:
     trial, events = context(Slice(5), Slice(5), Finish())
     assert trial.slicing is not None
-    trial.slicing.timed_work = work
-    assert trial.timed_work == work
     next_command = trial.slicing.next_command
 
     def leave_work_and_wait() -> Any:
@@ -179,14 +175,11 @@ def test_passes(machine: AsynchronousMachine) -> None:
     assert metrics["step_ms_median"] == approximately(1_000 * STEP_S)
 
 
-@pytest.mark.parametrize("work", ["train", "predict"])
-def test_the_first_passes_of_a_trial_in_slices(machine: AsynchronousMachine, work: Any) -> None:
+def test_the_first_passes_of_a_trial_in_slices(machine: AsynchronousMachine) -> None:
     passes: Any = SimpleNamespace(
         forward=lambda _: machine.spend(STEP_S), forward_backward=lambda _: machine.spend(STEP_S)
     )
     trial, began_s = context(Finish())[0], machine.now_s
-    assert trial.slicing is not None
-    trial.slicing.timed_work = work
     timing = module("passes_timing").PassesTiming(trial, PLAN, machine, passes, None, 1.0)
     timing.run_each_once()
     assert machine.now_s - began_s == approximately(STEP_S), "they count as compilation"
@@ -295,20 +288,6 @@ def test_the_warm_up(machine: AsynchronousMachine) -> None:
     assert timed.warm_up() == approximately(5.0)
 
 
-def test_the_canary_and_the_clocks_of_a_gpu(
-    machine: AsynchronousMachine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import keras  # noqa: PLC0415 - the stand-in
-
-    monkeypatch.setattr(keras.ops, "matmul", lambda *_: machine.spend(0.001))
-    machine.spend(OTHER_S)
-    assert run_device_canary(machine.synchronise) == approximately(1.0)
-    began_s = machine.now_s
-    warm_clocks("gpu", machine.synchronise)
-    assert machine.idle_at_s <= machine.now_s, "a window begins after it"
-    assert 0.05 <= machine.now_s - began_s <= 0.075
-
-
 def test_the_peak_rates(machine: AsynchronousMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     roofline = module("roofline")
     operations = roofline.keras.ops
@@ -317,6 +296,6 @@ def test_the_peak_rates(machine: AsynchronousMachine, monkeypatch: pytest.Monkey
     rate = roofline.measure_product_rate("float32", machine.synchronise)
     side = roofline._SIDES[0]
     assert rate.metrics("rate")["rate"] == approximately(2 * side**3 / 0.5)
-    copy_of = roofline.device_copy("float32", machine.synchronise)
     size = roofline._COPIED_BYTES[0]
-    assert roofline.measure_copy_rate(copy_of).median == approximately(2 * size / 0.5)
+    copied = roofline.measure_copy_rate("float32", machine.synchronise)
+    assert copied.median == approximately(2 * size / 0.5)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.workloads.shared_trainer import Trainer, environment_of, failure, result, single_event
+from tests.workloads.shared_trainer import Trainer, failure, result, single_event
 from tests.workloads.tasks.small_settings import SMALL
 from workloads import protocol
 from workloads.backends.registry import backends
@@ -14,7 +14,6 @@ from workloads.registry import own_model_name
 
 full = pytest.mark.full
 MEASURE = "workloads.diagnostics.peak_rates:measure_rates"
-PASSES = {"features": 8, "sequence_length": 4, "units": 8, "batch_size": 4, "timed_steps": 2}
 
 
 def run_in_slices(
@@ -77,7 +76,6 @@ def test_a_slice_is_whole_steps_of_full_batches(
     [
         *((workload, "torch", "fused") for workload in SMALL),
         ("synthetic", "tensorflow", "portable+xla"),
-        ("synthetic", "jax", "portable"),
     ],
 )
 def test_every_workload_takes_slices(
@@ -88,19 +86,10 @@ def test_every_workload_takes_slices(
 
 @full
 @pytest.mark.parametrize("backend", backends())
-def test_a_trial_reports_its_share_of_the_devices_measured_peak(
-    trainer_of: Trainer, backend: str
-) -> None:
-    metrics = result(trainer_of.ask("synthetic", f"{backend}/portable", settings=PASSES))
-    share = metrics["model_flops_per_s"] / metrics["peak_flops_per_s"]
-    assert metrics["model_flops_utilization_pct"] == pytest.approx(100 * share)
-    assert 0 < share < 1
-    events = trainer_of.ask(MEASURE, f"{backend}/portable")
-    rates = result(events)
-    assert rates["product_flops_per_s"] == metrics["peak_flops_per_s"]  # measured once a process
+def test_each_backend_measures_a_product_and_a_copy(trainer_of: Trainer, backend: str) -> None:
+    rates = result(trainer_of.ask(MEASURE, f"{backend}/portable"))
     for name in ("product_flops_per_s", "copy_bytes_per_s"):
         assert 1e6 < rates[f"{name}_low"] <= rates[name] <= rates[f"{name}_high"]
-    assert environment_of(events)["devices"] == "CPU"
     if backend == "tensorflow":
         in_tf32 = result(trainer_of.ask(MEASURE, "tensorflow/portable+tf32"))
         assert in_tf32["product_flops_per_s"] > 0
@@ -114,11 +103,9 @@ def test_a_trial_reports_its_share_of_the_devices_measured_peak(
         pytest.param("synthetic", "torch", "torch/fused", id="layers alone, PyTorch"),
         pytest.param("char_rnn", "torch", "torch/fused+bf16", id="stateful, bf16", marks=full),
         *(
-            pytest.param(workload, backend, f"{backend}/portable", marks=full)
-            for workload in ("image_rows", "synthetic", "char_rnn", "sentiment")
+            pytest.param("image_rows", backend, f"{backend}/portable", marks=full)
             for backend in ("tensorflow", "jax")
         ),
-        pytest.param("image_rows", "tensorflow", "tensorflow/portable+xla", marks=full),
         pytest.param("image_rows", "tensorflow", "tensorflow/portable+eager", marks=full),
     ],
 )

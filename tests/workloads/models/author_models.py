@@ -69,14 +69,6 @@ def both_directions() -> Author:
 
 
 @author
-def simple() -> Author:
-    model = keras.Sequential(
-        [keras.Input((7, 3)), layers.SimpleRNN(5, return_sequences=True), layers.SimpleRNN(4)]
-    )
-    return model, draw(4, 7, 3)
-
-
-@author
 def sequence_to_sequence() -> Author:
     """An encoder whose last states start the decoder, with two inputs."""
     source, target = keras.Input((6, 3), name="source"), keras.Input((5, 2), name="target")
@@ -113,14 +105,6 @@ def shared_layer() -> Author:
     return model, {"first": draw(4, 6, 3), "second": draw(4, 5, 3)}
 
 
-@author
-def two_outputs() -> Author:
-    inputs = keras.Input((6, 3))
-    steps = layers.LSTM(4, return_sequences=True)(inputs)
-    model = keras.Model(inputs, {"steps": layers.Dense(2)(steps), "last": layers.LSTM(4)(steps)})
-    return model, draw(4, 6, 3)
-
-
 class Scaling(layers.Layer):
     """A layer of the user's own, without get_config."""
 
@@ -150,20 +134,6 @@ def some_kept() -> Author:
             layers.LSTM(4, return_sequences=True, dropout=0.1, name="dropped"),
             layers.RNN(layers.LSTMCell(4), name="over_a_cell"),
         ]
-    )
-    return model, draw(4, 6, 3)
-
-
-@author
-def demanding() -> Author:
-    """A layer that is to run by cuDNN or not at all."""
-    return keras.Sequential([keras.Input((6, 3)), layers.LSTM(4, use_cudnn=True)]), draw(4, 6, 3)
-
-
-@author
-def demanding_with_mask() -> Author:
-    model = keras.Sequential(
-        [keras.Input((6, 3)), layers.Masking(), layers.GRU(4, use_cudnn=True, name="demanding")]
     )
     return model, draw(4, 6, 3)
 

@@ -119,30 +119,6 @@ def mixed(trial: Context) -> dict[str, float]:
     return {"first": difference(full[0], low[0]), "second": difference(full[1], low[1])}
 
 
-def graph(trial: Context) -> dict[str, float]:
-    import tensorflow as tf
-
-    case = Case(**trial.settings)
-    model = _model(case, trial.implementation)
-
-    def step(inputs: Any) -> Any:
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_sum(model(inputs, training=True))
-        return tape.gradient(loss, model.trainable_variables)
-
-    batch = tf.TensorSpec((case.batch, case.steps, case.inputs), tf.float32)
-    operations = tf.function(step).get_concrete_function(batch).graph.get_operations()
-    names = ("rnn_mode", "direction", "dropout", "seed", "time_major")
-    nodes = [
-        {"name": op.name, "type": op.type, "dtype": op.inputs[0].dtype.name}
-        | {name: op.get_attr(name) for name in names}
-        for op in operations
-        if op.type.startswith("Cudnn")
-    ]
-    trial.artifact("nodes.json", json.dumps(nodes, default=bytes.decode))
-    return {}
-
-
 def _model(case: Case, implementation: Implementation, *, return_sequences: bool = True) -> Any:
     from workloads.backends.loading import load_framework
 
@@ -184,16 +160,14 @@ def rewriting(trial: Context) -> dict[str, float]:
     keras.utils.set_random_seed(trial.seed)
     model, inputs = AUTHORS[trial.settings["model"]]()
     examination = examine_rewrite(model, trial.implementation, "cpu")
-    kept = {layer.name: layer.reason for layer in examination.kept}
-    trial.artifact("examination.json", json.dumps({"reason": examination.reason, "kept": kept}))
+    trial.artifact("examination.json", json.dumps({"reason": examination.reason}))
     if examination.reason is not None:
         return {}
     model.compile(optimizer=keras.optimizers.SGD(0.1), loss="mse")
     before = [array.copy() for array in flat(model(inputs, training=False))]
     penalty = float(sum(map(float, model.losses)))
     framework = load_framework(trial.implementation.backend)
-    rewritten = rewrite(model, trial.implementation, framework)
-    copy = rewritten.model
+    copy = rewrite(model, trial.implementation, framework).model
     after = list(flat(copy(inputs, training=False)))
     errors = [float(np.max(np.abs(a - b))) for a, b in zip(after, before, strict=True)]
     return {
@@ -201,7 +175,6 @@ def rewriting(trial: Context) -> dict[str, float]:
         "penalty": abs(float(sum(map(float, copy.losses))) - penalty),
         "stacks": sum(isinstance(layer, FusedStack) for layer in copy._flatten_layers()),
         "is_compiled": copy.compiled,
-        "kept_as_said": rewritten.kept == examination.kept,
     }
 
 

@@ -1,15 +1,14 @@
-"""Layers of every kernel: equal numbers, states, dropout, and the arguments of the libraries."""
+"""Layers of every kernel: equal numbers, states and dropout."""
 
-import json
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.workloads.shared_trainer import Trainer, result, single_event
+from tests.workloads.shared_trainer import Trainer, result
 from workloads.backends.stack_call import GATES
-from workloads.protocol import Artifact, Event
+from workloads.protocol import Event
 
 pytestmark = pytest.mark.full
 PROBES = "tests.workloads.models.layer_probes"
@@ -85,62 +84,6 @@ def test_mixed_precision_keeps_variables_and_states_in_float32(torch_trainer: Tr
     metrics = result(ask(torch_trainer, "mixed", "torch/fused+bf16", layers=2))
     assert 1e-6 < metrics["first"] < 0.02
     assert 1e-6 < metrics["second"] < 0.02
-
-
-class CudnnCall(NamedTuple):
-    """An option of an implementation and settings of layers, and the data type of the one call."""
-
-    name: str
-    option: str
-    dtype: str
-    cell: str
-    bidirectional: bool
-
-
-CUDNN_CALLS = [
-    CudnnCall(
-        name="LSTM in both directions", option="", dtype="float32", cell="lstm", bidirectional=True
-    ),
-    CudnnCall(name="GRU", option="", dtype="float32", cell="gru", bidirectional=False),
-    CudnnCall(
-        name="simple RNN in bfloat16 in both directions",
-        option="+bf16",
-        dtype="bfloat16",
-        cell="rnn_tanh",
-        bidirectional=True,
-    ),
-    CudnnCall(
-        name="simple RNN in float16",
-        option="+fp16",
-        dtype="float16",
-        cell="rnn_relu",
-        bidirectional=False,
-    ),
-]
-
-
-@pytest.mark.parametrize("case", CUDNN_CALLS, ids=lambda case: case.name)
-def test_tensorflows_graph_holds_one_call_with_the_requested_arguments(
-    trainer: Trainer, case: CudnnCall
-) -> None:
-    settings: dict[str, Any] = {
-        "cell": case.cell,
-        "bidirectional": case.bidirectional,
-        "dropout": 0.25,
-    }
-    events = ask(trainer, "graph", f"tensorflow/fused{case.option}", layers=2, **settings)
-    nodes = json.loads(single_event(events, Artifact).text)
-    assert [node.pop("type") for node in nodes] == ["CudnnRNNV3", "CudnnRNNBackpropV3"]
-    for node in nodes:
-        assert "/fused_stack/" in node.pop("name")
-        assert node == {
-            "rnn_mode": case.cell,
-            "direction": "bidirectional" if case.bidirectional else "unidirectional",
-            "dropout": 0.25,
-            "dtype": case.dtype,
-            "seed": 1,
-            "time_major": False,
-        }
 
 
 def test_tensorflows_fused_stack_reads_states_from_cudnns_memory(trainer: Trainer) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from orchestrator.analysis.arms.mathematics import fingerprint_difference
-from tests.workloads.shared_trainer import Trainer, failure, result, single_event
+from tests.workloads.shared_trainer import Trainer, result, single_event
 from workloads import protocol
 from workloads.registry import own_model_name
 
@@ -94,18 +94,11 @@ def test_the_evidence_names_rounding_to_tf32(
 def test_a_training_has_the_metrics_of_a_keras_model(torch_trainer: Trainer) -> None:
     metrics = result(ask(torch_trainer, settings={"timed_steps": 20}))
     times = ["step_ms", "step_ms_median", "step_ms_p95", "predict_sample_ms", "evaluate_s"]
-    others = ["compile_s", "canary_ms", "cpu_over_wall", "model_flops_utilization_pct"]
+    others = ["compile_s", "canary_ms", "cpu_over_wall"]
     assert all(metrics[name] >= 0 for name in [*times, *others])
     of_lstm, of_head = 5 * 2 * (4 * 8 * 3 + 4 * 8 * 8), 2 * 8
     mean_batch = 28 / 4  # the last batch is half full
     assert metrics["model_flops_per_step"] == 3 * (of_lstm + of_head) * mean_batch
-
-
-def test_the_seed_alone_decides_the_initial_weights(torch_trainer: Trainer) -> None:
-    first, again, another = (
-        result(ask(torch_trainer, seed=seed))["val_loss"] for seed in (1, 1, 2)
-    )
-    assert first == again != another
 
 
 @pytest.mark.parametrize(
@@ -113,9 +106,7 @@ def test_the_seed_alone_decides_the_initial_weights(torch_trainer: Trainer) -> N
     [
         pytest.param("build_cells", "torch/auto", "portable", "float32", id="loop over cells"),
         pytest.param("build_float64", "torch/auto", "portable", "float64", id="float64"),
-        pytest.param("build_gru", "torch/auto", "native", "float32", id="GRU"),
         pytest.param("build_cells", "torch/auto+bf16", "portable+bf16", "bfloat16", id="bf16"),
-        pytest.param("build_cells", "torch/auto+fp16", "portable+fp16", "float16", id="fp16"),
     ],
 )
 def test_the_evidence_names_what_ran_the_recurrent_layers(
@@ -145,17 +136,10 @@ def test_training_steps_are_timed_in_slices_on_full_batches(torch_trainer: Train
     assert "loss" not in metrics
 
 
-@pytest.mark.parametrize("batch_size", [1, 8])
-def test_predictions_need_no_loss(torch_trainer: Trainer, batch_size: int) -> None:
-    events = ask(
-        torch_trainer,
-        "bare_modules:build",
-        slices=2,
-        timed_work="predict",
-        settings={"batch_size": batch_size},
-    )
+def test_predictions_need_no_loss(torch_trainer: Trainer) -> None:
+    events = ask(torch_trainer, "bare_modules:build", slices=2, timed_work="predict")
     metrics = result(events)
-    sample_us = 1_000 * metrics["predict_ms"] / batch_size
+    sample_us = 1_000 * metrics["predict_ms"] / SETTINGS["batch_size"]
     assert metrics["predict_sample_us"] == pytest.approx(sample_us)
     assert "step_ms" not in metrics
     assert "prediction" in kernel_of(events).evidence
@@ -203,16 +187,3 @@ def test_the_trained_weights_are_kept(torch_trainer: Trainer, tmp_path: Path) ->
     assert [file.name for file in kept.iterdir()] == ["state_dict.pt"]
     floats = 4 * 8 * 3 + 4 * 8 * 8 + 2 * 4 * 8 + 8 + 1
     assert (kept / "state_dict.pt").stat().st_size > 4 * floats
-
-
-@pytest.mark.parametrize(
-    ("implementation", "kind"),
-    [
-        pytest.param("torch/portable", "not_possible", id="another kernel"),
-        pytest.param("torch/auto+xla", "not_possible", id="an option of other backends"),
-    ],
-)
-def test_what_cannot_run_a_module_is_refused(
-    torch_trainer: Trainer, implementation: str, kind: str
-) -> None:
-    assert failure(ask(torch_trainer, implementation=implementation)).kind == kind

@@ -108,19 +108,9 @@ def test_arms_start_from_equal_weights_that_the_seed_decides(trainer: Trainer, c
     assert digest("tensorflow/portable", seed=2**64) != start
 
 
-@pytest.mark.parametrize(
-    ("implementation", "settings", "kind", "words"),
-    [
-        pytest.param("tensorflow/portable", {"window": 1}, "bad_request", "window", id="setting"),
-        pytest.param("tensorflow/slow", {}, "bad_request", "expected a kernel", id="kernel"),
-        pytest.param("tensorflow/cudnn", {}, "not_possible", "need an NVIDIA GPU", id="device"),
-    ],
-)
-def test_a_foreign_task_is_refused_as_a_built_in_one_is(
-    trainer: Trainer, implementation: str, settings: dict[str, Any], kind: str, words: str
-) -> None:
-    failed = failure(trainer.ask(FOREIGN, implementation, settings=settings))
-    assert (failed.kind, words in failed.message) == (kind, True), failed
+def test_a_wrong_setting_of_a_foreign_task_is_refused_by_the_trainer(trainer: Trainer) -> None:
+    failed = failure(trainer.ask(FOREIGN, "tensorflow/portable", settings={"window": 1}))
+    assert (failed.kind, "window" in failed.message) == ("bad_request", True), failed
 
 
 def test_the_page_shows_the_task_that_is_tested() -> None:

@@ -30,7 +30,8 @@ def ask(trainer: Trainer, workload: str, implementation: str, **settings: Any) -
 
 def expect_metrics_data_and_kernel(events: list[Event], workload: str) -> None:
     metrics, definition = result(events), find_workload(workload)
-    optional = {"time_to_accuracy_s", "peak_gpu_mib", "canary_gpu_ms", "step_ms_p95", "import_s"}
+    optional = {"time_to_accuracy_s", "step_ms_p95", "import_s"}
+    optional |= {"peak_gpu_mib", "canary_gpu_ms", "peak_flops_per_s", "model_flops_utilization_pct"}
     if workload == "char_rnn":  # a stateful model takes full batches only
         optional |= {"latency_s", "predict_sample_ms"}
     assert set(metrics) - optional == set(definition.metrics) - optional
@@ -58,7 +59,6 @@ def expect_metrics_data_and_kernel(events: list[Event], workload: str) -> None:
             ["tensorflow/portable+xla+unroll", "tensorflow/portable", "jax/portable"],
             id="image_rows",
         ),
-        pytest.param("next_token", {}, ["tensorflow/portable", "jax/portable"], id="next_token"),
         pytest.param("char_rnn", {"layers": 2}, ["torch/portable", "torch/fused"], id="char_rnn"),
         pytest.param(
             "sentiment", {"masked": True}, ["tensorflow/portable", "torch/fused"], id="sentiment"
@@ -87,12 +87,8 @@ def test_arms_start_equal_stay_close_and_report_their_metrics_and_data(
         ("tensorflow", "portable+bf16+xla"),
         ("tensorflow", "portable+eager+fp16"),
         ("jax", "portable+unroll"),
-        ("jax", "portable+eager"),
         ("jax", "portable+bf16"),
-        ("jax", "portable+fp16"),
-        ("torch", "fused"),
         ("torch", "fused+bf16"),
-        ("torch", "portable+bf16"),
     ],
 )
 def test_passes_of_every_kernel_are_timed_and_proven(
@@ -103,7 +99,7 @@ def test_passes_of_every_kernel_are_timed_and_proven(
     assert result(events)["forward_ms"] > 0
 
 
-@pytest.mark.parametrize("cell", ["lstm", "gru", "rnn_tanh", "rnn_relu"])
+@pytest.mark.parametrize("cell", ["lstm", "gru", "rnn_relu"])
 def test_passes_of_every_cell_are_proven_and_counted(torch_trainer: Trainer, cell: str) -> None:
     shape = {"cell": cell, "layers": 2, "bidirectional": True, "timed_steps": 20}
     events = ask(torch_trainer, "synthetic", "torch/fused", **shape)

@@ -14,7 +14,6 @@ class Jax(Backend):
     package = "jax"
     install = "pip install 'rnnsweep[jax]'"
     framework = "workloads.backends.jax.framework:JaxFramework"
-    rank = 2
     distributions = ("jax", "jaxlib")
     fused = FusedCall("jax.experimental.rnn", CUDNN, ("lstm",))
     always_compiled = True
@@ -59,6 +58,3 @@ class Jax(Backend):
                 "jax.experimental.rnn cannot draw a new dropout mask at each step"
                 f" (dropout between layers is {traits.dropout})"
             )
-
-
-BACKEND = Jax()

@@ -15,7 +15,6 @@ class TensorFlow(Backend):
     package = "tensorflow"
     install = "pip install tensorflow"
     framework = "workloads.backends.tensorflow.framework:TensorFlowFramework"
-    rank = 1
     fused = FusedCall("CudnnRNNV3", CUDNN, CELLS)
     threads_wait_for_each_other = False
     data_set_classes = ("DatasetV2",)
@@ -42,6 +41,3 @@ class TensorFlow(Backend):
         if asked.has_option("bf16"):
             # "CudnnRnn doesn't support bfloat16 yet, so cast to float" (cudnn_rnn_ops.cc)
             yield "TensorFlow's CudnnRNN ops would silently compute in float32 instead of bfloat16"
-
-
-BACKEND = TensorFlow()

@@ -17,7 +17,6 @@ class PyTorch(Backend):
     install = "pip install 'rnnsweep[torch]'"
     install_on_cpu = "the command that PyTorch's site shows for Pip and CPU (version +cpu)"
     framework = "workloads.backends.torch.framework:TorchFramework"
-    rank = 3
     fused = FusedCall("torch._VF", "PyTorch's fused RNN", CELLS, on_cpu=True)
     always_eager = True
     ignores_use_cudnn = ("lstm", "gru")
@@ -76,6 +75,3 @@ class PyTorch(Backend):
                 "Keras' PyTorch layers overwrite the states that cuDNN's backward pass still needs"
                 " (the stack is stateful)"
             )
-
-
-BACKEND = PyTorch()

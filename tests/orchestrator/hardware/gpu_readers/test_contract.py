@@ -1,4 +1,4 @@
-"""What every reader of GPUs must do: the built-in one, and one from outside the packages."""
+"""What every reader of GPUs must do: the built-in one, and the example of the page."""
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -19,7 +19,7 @@ from orchestrator.hardware.gpu_readers import (
 )
 from orchestrator.hardware.gpu_readers.nvml import NvmlReader
 from tests.nvml.simulated import GPU_IS_LOST, SimulatedGpu, SimulatedNvml
-from tests.orchestrator.hardware.gpu_readers.foreign_reader import PretendReader
+from tests.orchestrator.hardware.gpu_readers.pretend_reader import PretendReader
 
 Show: TypeAlias = Callable[[pytest.MonkeyPatch, Path, Sequence[str] | None], None]
 
@@ -53,7 +53,7 @@ class Case:
 
 CASES = {
     "nvml": Case(NvmlReader(), show_nvml),
-    "foreign": Case(PretendReader(), show_pretended),
+    "pretend": Case(PretendReader(), show_pretended),
 }
 
 Shown: TypeAlias = Callable[[Sequence[str] | None], GpuReader]

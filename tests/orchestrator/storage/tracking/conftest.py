@@ -3,18 +3,12 @@ from pathlib import Path
 import pytest
 
 from tests.building.stores import build_home
-from tests.orchestrator.storage.tracking.recording import files_home, install_files_tracker
 
 
-@pytest.fixture(params=["files", "mlflow"])
-def home(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a home with an empty tracker, of plain files or of MLflow: what holds for one holds
-    for the other.
-    """
-    if request.param == "mlflow":
-        return build_home(tmp_path)
-    install_files_tracker(monkeypatch)
-    return files_home(tmp_path)
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Return a home with an empty tracker."""
+    return build_home(tmp_path)
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""What every tracker has to do: of plain files, MLflow's SQLite file, and MLflow's server."""
+"""What every tracker has to do: MLflow's SQLite file, and MLflow's server."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -10,17 +10,13 @@ from orchestrator.core.trial import DatasetRecord
 from orchestrator.storage.tracking.errors import TrackingError
 from orchestrator.storage.tracking.records import LEASE_TAG, SOURCE_TAG, Answer
 from orchestrator.storage.tracking.tracker import Point, StoredRun, Tracker, read_run_text
-from orchestrator.storage.tracking.trackers import kind_of
+from orchestrator.storage.tracking.trackers import create_tracker, open_tracker
 from orchestrator.storage.tracking.trial_content import trial_content
 from tests.building.arms import PORTABLE, XLA
 from tests.building.stores import build_home, build_opening
 from tests.building.trials import IDENTITY, build_full_trial
 from tests.faults.conftest import server  # noqa: F401  (a fixture)
-from tests.orchestrator.storage.tracking.recording import (
-    address,
-    files_home,
-    install_files_tracker,
-)
+from tests.orchestrator.storage.tracking.recording import address
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,25 +28,19 @@ class Place:
     sweep: str
 
     def write(self) -> Tracker:
-        return kind_of(self.address).create(self.address, self.home)
+        return create_tracker(self.address, self.home)
 
     def read(self) -> Tracker:
-        return kind_of(self.address).open(self.address)
+        return open_tracker(self.address)
 
 
-@pytest.fixture(params=["files", "mlflow", pytest.param("server", marks=pytest.mark.full)])
-def place(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Place]:
+@pytest.fixture(params=["file", pytest.param("server", marks=pytest.mark.full)])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     if request.param == "server":
         uri, _ = request.getfixturevalue("server")
         yield Place(uri, tmp_path, request.node.originalname)
         return
-    if request.param == "files":
-        install_files_tracker(monkeypatch)
-        home = files_home(tmp_path)
-    else:
-        home = build_home(tmp_path)
+    home = build_home(tmp_path)
     yield Place(address(home), home, "quickstart")
 
 

@@ -1,4 +1,4 @@
-"""A reader of GPUs that rnnsweep does not know: the complete example of docs/adding/gpu_reader.md.
+"""A reader of GPUs that nobody makes: the complete example of docs/adding/gpu_reader.md.
 
 Its library is a file. `PRETEND_GPUS` names it: one GPU per line, `lost` for one that fell off.
 """
@@ -8,8 +8,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from orchestrator.hardware import Gpu, GpuReaderInfo
-from orchestrator.hardware.gpu_readers import (
+from orchestrator.hardware.gpu_readers.reader import (
     ClockState,
     GpuDevice,
     GpuDriver,
@@ -21,6 +20,7 @@ from orchestrator.hardware.gpu_readers import (
     GpuSample,
     OpenGpuReader,
 )
+from orchestrator.hardware.profile import Gpu, GpuReaderInfo
 
 
 class PretendGpu(GpuDevice):
