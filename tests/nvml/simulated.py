@@ -24,7 +24,7 @@ FILE = "RNNSWEEP_SIMULATED_NVML"
 _MIB = 2**20
 
 NOT_SUPPORTED, DRIVER_NOT_LOADED = 3, 9
-FUNCTION_NOT_FOUND, GPU_IS_LOST, LIB_RM_VERSION_MISMATCH, UNKNOWN = 13, 15, 18, 999
+GPU_IS_LOST, LIB_RM_VERSION_MISMATCH, UNKNOWN = 15, 18, 999
 
 _CALLS = sorted(set(re.findall(r"\bnvml(?:Init|Shutdown|System|Device)\w*", _SOURCE.read_text())))
 GPU_CALLS = [call for call in _CALLS if "Device" in call and "Count" not in call]
