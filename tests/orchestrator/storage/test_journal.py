@@ -216,3 +216,10 @@ def test_a_line_that_does_not_fit_is_taken_back(
         opened.append(RECORDS[2])
         assert opened.state == journal.replay((RECORDS[0], RECORDS[2]))
     assert journal.read(tmp_path) == journal.replay((RECORDS[0], RECORDS[2]))
+
+
+def test_a_session_that_starts_undoes_the_end_of_the_one_before() -> None:
+    state = journal.replay(RECORDS)
+    assert state is not None and state.ended == RECORDS[-1]
+    state.add(RECORDS[1])
+    assert state.ended is None
