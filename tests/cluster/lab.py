@@ -4,14 +4,12 @@ import json
 import os
 import secrets
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
 
-from orchestrator.cluster import code_bundle
 from tests.building.specs import USER_WORKLOAD, build_spec_text
 from tests.cluster.hosts import NONE, ROOT, Host, Switch
 from tests.commands import Command, Done, wait_for
@@ -113,17 +111,6 @@ class Lab:
     def at_a_distance(self, *arguments: str) -> Done:
         """Run a command there with the address of the cluster."""
         return self.rnnsweep(*arguments, "--address", self.dashboard)
-
-    def on_the_head(self, *arguments: str, timeout_s: float = 300) -> Done:
-        with tempfile.TemporaryDirectory() as folder:
-            code_bundle.pack(Path(folder))
-            packed = subprocess.run(["tar", "-cC", folder, "."], capture_output=True, check=True)
-        self.head.write("/root/code.tar", packed.stdout)
-        self.head.run(
-            "bash", "-c", "mkdir /root/code; tar -xC /root/code -f /root/code.tar"
-        ).expect()
-        command = ["python", "-m", "orchestrator", *arguments]
-        return self.head.run(*command, cwd="/root/code", timeout_s=timeout_s).expect()
 
     def finished(self, sweep: str) -> list[dict[str, Any]]:
         journal = f"{HOME}/sweeps/{sweep}/1/journal.jsonl"

@@ -50,17 +50,6 @@ def test_a_report_compares_two_classes_of_cpu(lab: Lab) -> None:
     assert [name.rpartition(", ")[2] for name in names] == ["1 CPU", "2 CPUs"]
 
 
-def test_a_node_without_the_code_is_probed_from_another(lab: Lab) -> None:
-    """With `--address` on a node, the code of that node is sent to the others."""
-    done = lab.on_the_head("hardware", "--address", "head:6379", "--format", "json")
-    hosts = {
-        node["hostname"]
-        for hardware_class in json.loads(done.out)["classes"]
-        for node in hardware_class["nodes"]
-    }
-    assert hosts == {"steady", "gpu"}
-
-
 def test_a_worker_is_killed_another_joins_late_and_is_disconnected(lab: Lab) -> None:
     lab.submit(lab.spec("shaken", configs=5), "--detach").done().expect()
     lab.laptop.remove()

@@ -1,6 +1,5 @@
 """Readers of the files of `infra/`, and a check of shell scripts."""
 
-import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -26,14 +25,6 @@ def documents(path: Path) -> list[dict[str, Any]]:
 def document(path: Path) -> dict[str, Any]:
     (only,) = documents(path)
     return only
-
-
-def locked(package: str) -> str:
-    """Return the pinned version of a package, which must be the same in both lock files."""
-    locks = [(ROOT / f"requirements{kind}.lock").read_text() for kind in ("", "-cluster")]
-    pin = re.compile(rf"^{re.escape(package)}==(\S+)", re.MULTILINE)
-    (version,) = {version for lock in locks for version in pin.findall(lock)}
-    return str(version)
 
 
 def check_shell(script: str) -> None:

@@ -12,7 +12,7 @@ from infra.benchmarks.bias import LOADS, QUIET, Measured, biases
 from orchestrator.analysis.statistics.bias import bias_from_json
 
 
-def test_curves_have_the_largest_bias_of_each_load_and_the_table_has_them_all() -> None:
+def test_curves_have_the_largest_bias_of_each_load() -> None:
     rows = [
         {"mode": "full", "kind": "within", "where": "one core", "dose": dose, **figures}
         for dose, figures in (
@@ -28,11 +28,6 @@ def test_curves_have_the_largest_bias_of_each_load_and_the_table_has_them_all() 
     (only,) = made.curves
     factors = {point.dose_pct: point.factor for point in only.points}
     assert factors == pytest.approx({10: 1.2, 100: 2.0}, abs=0.001)
-    head, _, row = bias_curve.table(made).splitlines()
-    assert [cell.strip() for cell in head.split("|")[2:-1]] == ["10 %", "100 %"]
-    assert row.count("×") == 2
-    page = "a\n<!-- bias -->\nold\n<!-- end of bias -->\nb\n"
-    assert row in bias_curve.page(page, made) and "old" not in bias_curve.page(page, made)
 
 
 SLOWDOWNS = {"tensorflow/portable": 1.5, "jax/portable": 1.2, "torch/fused": 8.0}

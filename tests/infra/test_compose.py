@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 import yaml
 
-from tests.infra.files import INFRA, ROOT
+from tests.infra.files import INFRA
 
 COMPOSE = INFRA / "compose"
 TEXT = (COMPOSE / "compose.yaml").read_text()
@@ -57,35 +57,6 @@ def test_every_ray_node_has_token_and_certificate(services: dict[str, dict[str, 
         assert environment["RAY_USE_TLS"] == "1"
         paths = [value for name, value in environment.items() if name.startswith("RAY_TLS_")]
         assert sorted(paths) == [f"/tmp/tls/{name}" for name in ("ca.crt", "node.crt", "node.key")]
-
-
-def test_every_reference_exists(
-    compose: dict[str, Any], services: dict[str, dict[str, Any]]
-) -> None:
-    for service in services.values():
-        assert set(service.get("depends_on", {})) <= set(services)
-        for volume in service.get("volumes", []):
-            source = volume.partition(":")[0]
-            assert source in compose["volumes"] or (COMPOSE / source).is_file(), source
-        if build := service.get("build"):
-            assert (COMPOSE / build["context"]).resolve() == ROOT
-            dockerfile = (ROOT / build["dockerfile"]).read_text()
-            if target := build.get("target"):
-                assert re.search(rf"^FROM \S+ AS {target}$", dockerfile, re.MULTILINE)
-
-
-def test_services_address_each_other_by_name(services: dict[str, dict[str, Any]]) -> None:
-    hosts = set()
-    for service in services.values():
-        text = str([*service.get("environment", {}).values(), service.get("command", "")])
-        hosts |= set(re.findall(r"(?:https?://|--address=)([\w.-]+):\d+", text))
-        hosts |= {service["environment"]["PGHOST"]} if "PGHOST" in str(service) else set()
-    assert hosts == {"head", "mlflow", "objects", "postgres"}
-    assert hosts <= set(services)
-    allowed = services["mlflow"]["environment"]["MLFLOW_SERVER_ALLOWED_HOSTS"].split(",")
-    used = services["head"]["environment"]["MLFLOW_TRACKING_URI"].removeprefix("https://")
-    assert {used, "localhost:5000"} <= set(allowed)
-    assert "*" not in allowed
 
 
 def test_ports_are_published_to_this_machine_only(services: dict[str, dict[str, Any]]) -> None:

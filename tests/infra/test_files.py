@@ -40,14 +40,6 @@ def test_no_file_holds_a_secret(path: Path) -> None:
         assert "kind: Secret" not in text
 
 
-def test_every_file_is_named_by_a_readme() -> None:
-    for path in FILES:
-        is_exempt = path.name.startswith(".") or path.suffix in (".dockerignore", ".md")
-        if not is_exempt:
-            text = (INFRA / path.relative_to(INFRA).parts[0] / "README.md").read_text()
-            assert path.name in text or f"{path.parent.name}/" in text, path
-
-
 @functools.cache
 def existing_commands() -> dict[str, Commands]:
     ray = json.loads(python("-c", LIST_OPTIONS).expect().out.partition("commands: ")[2])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands import python
-from tests.infra.files import INFRA, ROOT, locked
+from tests.infra.files import INFRA, ROOT
 
 IMAGES = INFRA / "images"
 DOCKERFILES = sorted(IMAGES.glob("*.Dockerfile"))
@@ -52,15 +52,6 @@ class TestDockerfile:
         for stage in path.read_text().split("\nFROM ")[1:]:
             if "pip install" in stage:
                 assert re.search(r"^USER (?!root)", stage, re.MULTILINE)
-
-
-@pytest.mark.parametrize("package", ["ray", "mlflow"])
-def test_only_the_lock_gives_the_versions_of_ray_and_mlflow(package: str) -> None:
-    assert locked(package)
-    for path in (*DOCKERFILES, *IMAGES.glob("*.txt")):
-        text = path.read_text()
-        assert not re.search(rf"^{package}(\[\w+\])?[=<>~]", text, re.MULTILINE), path
-        assert f"rayproject/{package}" not in text
 
 
 @pytest.mark.full

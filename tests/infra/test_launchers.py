@@ -2,7 +2,6 @@
 
 import copy
 import logging
-import re
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from orchestrator.hardware import classify
 from orchestrator.planning.plan import make_plan
 from orchestrator.scheduling.node_wait import requests
 from orchestrator.spec import load_spec
-from tests.infra.files import INFRA, ROOT, check_shell, document
+from tests.infra.files import INFRA, check_shell, document
 
 AWS = INFRA / "cloud/aws.yaml"
 MACHINES = INFRA / "machines/cluster.yaml"
@@ -51,28 +50,6 @@ class TestLauncher:
         check_shell(
             "\n".join(["#!/usr/bin/env bash", *(line for lines in lists for line in lines)])
         )
-
-
-def test_files_copied_to_machines_exist_and_are_installed() -> None:
-    config = document(MACHINES)
-    mounted = {
-        Path(there).name
-        for there, here in config["file_mounts"].items()
-        if not here.startswith("~") and (ROOT / here).is_file()
-    }
-    setup = " ".join(config["setup_commands"])
-    assert mounted == set(re.findall(r"(?:-[rc] |bash ~/rnnsweep-node/)(\S+)", setup))
-
-
-def test_on_aws_each_kind_has_its_image_and_the_autoscaler_that_reads_labels() -> None:
-    config = with_defaults(AWS)
-    autoscaling = AutoscalingConfig(configs=config, skip_content_hash=True)
-    images = {
-        kind: autoscaling.get_docker_config(kind)["image"].rpartition(":")[2]
-        for kind in config["available_node_types"]
-    }
-    assert images == {"head": "cpu", "cpu": "cpu", "gpu-t4": "gpu", "gpu-l4": "gpu"}
-    assert "export RAY_enable_autoscaler_v2=1;" in start_commands(config)["head"]
 
 
 def on_kubernetes() -> dict[str, Any]:

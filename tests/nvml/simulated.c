@@ -5,14 +5,14 @@
  *
  * The file has one entry per line. Entries before the first `gpu` belong to the node.
  *
- *   began SECONDS                       of CLOCK_MONOTONIC: the origin of all FROM_S
+ *   began SECONDS                       of CLOCK_MONOTONIC: when the values began
  *   driver TEXT | cuda NUMBER           of the node
  *   gpu                                 the next GPU begins
  *   name TEXT | uuid TEXT
  *   process PID BYTES
- *   value NAME FROM_S BASE PER_S EVERY_S    from FROM_S on: BASE + PER_S per second, in steps;
+ *   value NAME BASE PER_S EVERY_S       BASE + PER_S per second since then, in steps of EVERY_S;
  *                                       NAME is a field of `SimulatedGpu`, in its unit
- *   error CALL CODE FROM_S FROM_CALL    the call (`*`: every call) returns this nvmlReturn_t;
+ *   error CALL CODE FROM_CALL           the call (`*`: every call) returns this nvmlReturn_t;
  *                                       below 0: the call hangs for this many milliseconds
  */
 #define _GNU_SOURCE
@@ -34,8 +34,8 @@ enum { SUCCESS = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, 
 #define TEXT 128
 #define MIB 1048576.0
 
-typedef struct { char name[48]; double from_s, base, per_s, every_s; } Value;
-typedef struct { char call[80]; int code; double from_s; long from_call, calls; } Error;
+typedef struct { char name[48]; double base, per_s, every_s; } Value;
+typedef struct { char call[80]; int code; long from_call, calls; } Error;
 typedef struct { unsigned pid; unsigned long long bytes; } Process;
 typedef struct {
     char name[TEXT], uuid[TEXT];
@@ -77,12 +77,12 @@ static void add(Gpu *to, const char *line) {
              && sscanf(line, "process %u %llu", &process->pid, &process->bytes) == 2)
         to->n_processes++;
     else if (to->n_values < MAX_VALUES
-             && sscanf(line, "value %47s %lf %lf %lf %lf", value->name, &value->from_s,
-                       &value->base, &value->per_s, &value->every_s) == 5)
+             && sscanf(line, "value %47s %lf %lf %lf", value->name, &value->base, &value->per_s,
+                       &value->every_s) == 4)
         to->n_values++;
     else if (to->n_errors < MAX_ERRORS
-             && sscanf(line, "error %79s %d %lf %ld", error->call, &error->code, &error->from_s,
-                       &error->from_call) == 4)
+             && sscanf(line, "error %79s %d %ld", error->call, &error->code,
+                       &error->from_call) == 3)
         to->n_errors++, error->calls = 0;
     else if (sscanf(line, "%79s", word) == 1)
         fprintf(stderr, "simulated NVML: cannot read: %s", line), abort();
@@ -116,8 +116,7 @@ static int error_of(Gpu *of, const char *call) {
     for (int i = 0; i < of->n_errors; i++) {
         Error *error = &of->errors[i];
         if (strcmp(error->call, "*") && strcmp(error->call, call)) continue;
-        if (++error->calls >= error->from_call && now_s() - began_s >= error->from_s)
-            code = error->code;
+        if (++error->calls >= error->from_call) code = error->code;
     }
     if (code < 0) {
         struct timespec rest = {-code / 1000, -code % 1000 * 1000000L};
@@ -137,17 +136,15 @@ static int refusal(Gpu *gpu, const char *call) {
 
 /* Compute the present value of an entry; return 0 if the file has no such entry. */
 static int value_of(Gpu *gpu, const char *name, double *result) {
-    int found = 0;
-    double at_s = now_s() - began_s;
     for (int i = 0; i < gpu->n_values; i++) {
         Value *value = &gpu->values[i];
-        if (strcmp(value->name, name) || value->from_s > at_s) continue;
-        double since_s = at_s - value->from_s;
+        if (strcmp(value->name, name)) continue;
+        double since_s = now_s() - began_s;
         if (value->every_s > 0) since_s = (long long)(since_s / value->every_s) * value->every_s;
         *result = value->base + value->per_s * since_s;
-        found = 1;
+        return 1;
     }
-    return found;
+    return 0;
 }
 
 #define BEGIN(gpu, call) pthread_mutex_lock(&lock); int code = refusal(gpu, call)

@@ -23,8 +23,8 @@ _SOURCE = Path(__file__).with_name("simulated.c")
 FILE = "RNNSWEEP_SIMULATED_NVML"
 _MIB = 2**20
 
-NOT_SUPPORTED, NO_PERMISSION, DRIVER_NOT_LOADED = 3, 4, 9
-FUNCTION_NOT_FOUND, GPU_IS_LOST, LIB_RM_VERSION_MISMATCH, UNKNOWN = 13, 15, 18, 999
+NOT_SUPPORTED, DRIVER_NOT_LOADED = 3, 9
+GPU_IS_LOST, LIB_RM_VERSION_MISMATCH, UNKNOWN = 15, 18, 999
 
 _CALLS = sorted(set(re.findall(r"\bnvml(?:Init|Shutdown|System|Device)\w*", _SOURCE.read_text())))
 GPU_CALLS = [call for call in _CALLS if "Device" in call and "Count" not in call]
@@ -100,7 +100,7 @@ class SimulatedGpu:
         for name, value in numbers.items():
             if value is not None:
                 trend = value if isinstance(value, Trend) else Trend(float(value))
-                yield f"value {name} 0 {trend.value:.6f} {trend.per_s:.6f} {trend.every_s:.6f}"
+                yield f"value {name} {trend.value:.6f} {trend.per_s:.6f} {trend.every_s:.6f}"
         for pid, mib in self.processes:
             yield f"process {pid} {round(mib * _MIB)}"
         yield from _error_lines(self.errors)
@@ -159,4 +159,4 @@ def library() -> Path:
 def _error_lines(errors: Errors) -> Iterator[str]:
     for call, error in errors.items():
         refusal = error if isinstance(error, Refusal) else Refusal(error)
-        yield f"error {call} {refusal.code} 0 {refusal.from_call}"
+        yield f"error {call} {refusal.code} {refusal.from_call}"

@@ -125,21 +125,6 @@ def test_ray_decides_which_nodes_take_part_with_how_many_gpus(use: Use) -> None:
     assert refusal().startswith("no node of the Ray cluster has a CPU")
 
 
-def test_the_process_is_restored_and_rays_labels_are_kept(
-    use: Use, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connection, "token_settings", lambda: {"RAY_AUTH_MODE": "disabled"})
-    monkeypatch.setenv("RAY_CHDIR_TO_TRIAL_DIR", "1")
-    before = dict(os.environ)
-    ray = use(Ray({"CPU": 8.0}))
-    (node,) = nodes_at("auto")
-    assert dict(os.environ) == before
-    assert ray.environ["RAY_USAGE_STATS_ENABLED"] == "0"
-    assert ray.environ["RAY_CHDIR_TO_TRIAL_DIR"] == "1", "a user's own setting is kept"
-    assert ray.environ.get("RAY_AUTH_MODE") == "disabled"
-    assert node.labels == {"ray.io/node-id": "node-0"}
-
-
 def test_a_token_that_everyone_can_read_is_narrowed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,16 +22,6 @@ def parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_rays_folder_lies_in_one_that_ray_does_not_open(parent: Path) -> None:
-    with temporary_folders.ray_folder() as folder:
-        folder.chmod(0o777)  # as Ray does, some time later
-        assert folder.parent.parent == parent
-        assert folder.parent.stat().st_mode & 0o777 == 0o700
-        temporary_folders.remove_leftovers()
-        assert folder.is_dir()
-    assert list(parent.iterdir()) == []
-
-
 def test_folders_of_drivers_that_were_killed_are_removed(parent: Path) -> None:
     names = ("rnn-ray-killed", "rnnsweep-tune-killed", "rnnsweep-tune-alive", "rnn-ray-new")
     ray, tune, alive, new = (parent / name for name in names)

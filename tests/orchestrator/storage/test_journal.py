@@ -12,7 +12,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from orchestrator.core.formats import WrittenBy
-from orchestrator.core.trial import Block
 from orchestrator.storage import journal
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.lock import Locked
@@ -154,35 +153,6 @@ def test_damage_in_the_middle_is_reported_with_its_line(
     journal.Journal(tmp_path).close()  # the refused opening holds no lock
 
 
-@pytest.mark.parametrize(
-    ("change", "received"),
-    [
-        pytest.param(
-            {"a_new_field": 1, "journal_version": 5},
-            "format 5",
-            id="another version with an unknown field",
-        ),
-        pytest.param(
-            {"a_new_field": 1, "journal_version": None},
-            "no format number",
-            id="no version and an unknown field",
-        ),
-    ],
-)
-def test_a_journal_of_a_format_that_is_not_read_is_refused(
-    tmp_path: Path, change: dict[str, int | None], received: str
-) -> None:
-    first, *rest = write(tmp_path).splitlines(keepends=True)
-    changed = {key: value for key, value in (json.loads(first) | change).items() if value}
-    path = tmp_path / journal.JOURNAL_FILE
-    path.write_bytes(json.dumps(changed).encode() + b"\n" + b"".join(rest))
-    expected = f"{path}, line 1: expected a journal of format {journal.FORMAT.number}, received"
-    for opened in (journal.read, journal.Journal):
-        with pytest.raises(journal.JournalError) as caught:
-            opened(tmp_path)
-        assert str(caught.value).startswith(f"{expected} {received}")
-
-
 def raise_number(monkeypatch: pytest.MonkeyPatch) -> int:
     """Make the present format a former one: the next one has other hosts. Return its number."""
 
@@ -195,24 +165,13 @@ def raise_number(monkeypatch: pytest.MonkeyPatch) -> int:
     return former.number
 
 
-def test_a_journal_of_a_former_format_is_read_as_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    content = write(tmp_path)
-    raise_number(monkeypatch)
-    state, path = journal.read(tmp_path), tmp_path / journal.JOURNAL_FILE
-    assert state is not None
-    assert [session.host for session in state.sessions] == ["host.lab"]
-    assert len(state.finished) == 3
-    assert (path.read_bytes(), [*tmp_path.glob("journal-*")]) == (content, [])
-
-
 def test_the_writer_replaces_a_journal_of_a_former_format_and_keeps_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, disk: Disk
 ) -> None:
     content = write(tmp_path / "1")
     number = raise_number(monkeypatch)
-    read = journal.read(tmp_path / "1")
+    read, path = journal.read(tmp_path / "1"), tmp_path / "1" / journal.JOURNAL_FILE
+    assert path.read_bytes() == content, "reading changes nothing"
     with journal.Journal(tmp_path / "1") as opened:
         assert opened.state == read
         opened.append(journal.BlockSuggested(7, {"units": 7}, 3.0))
@@ -259,16 +218,8 @@ def test_a_line_that_does_not_fit_is_taken_back(
     assert journal.read(tmp_path) == journal.replay((RECORDS[0], RECORDS[2]))
 
 
-def test_the_state_has_each_block_and_trial_once_at_its_last_position() -> None:
-    retried = build_full_trial(1, attempt=2, ended_s=2e9)
-    later = journal.TrialFinished(retried), journal.BlockSuggested(0, {"units": 1}, 4.0)
-    state = journal.replay((*RECORDS, *later))
-    assert state is not None
-    assert list(state.blocks) == [1, 0]
-    one = build_full_trial(0, metrics={"loss": 0.1 + 0.2, "bad": float("inf")})
-    assert list(state.finished.values()) == [one, build_full_trial(1, XLA), retried]
-    blocks = [Block(1, build_full_trial(1).config), Block(0, {"units": 1})]
-    assert [*state.order.values()] == [blocks[0], one, build_full_trial(1, XLA), retried, blocks[1]]
-    assert state.ended == journal.SessionEnded(9.0, "stopped")
+def test_a_session_that_starts_undoes_the_end_of_the_one_before() -> None:
+    state = journal.replay(RECORDS)
+    assert state is not None and state.ended == RECORDS[-1]
     state.add(RECORDS[1])
     assert state.ended is None

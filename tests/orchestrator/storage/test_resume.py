@@ -131,13 +131,6 @@ def test_other_data_make_another_sweep_and_other_trials(journal: Journal) -> Non
     assert len(keys) == 2
 
 
-def test_a_lost_journal_has_its_trials_in_the_order_of_their_ends(journal: Journal) -> None:
-    trials = [build_full_trial(3), build_full_trial(0), build_full_trial(3, repeat=1)]
-    state = merged(journal, [], trials)
-    assert list(state.blocks) == [0, 3]
-    assert list(state.finished.values()) == [build_full_trial(0), build_full_trial(3), trials[2]]
-
-
 BEFORE = replace(IDENTITY, code={"mine.py": "1", "gone.py": "2", "same.py": "3"})
 NOW = replace(IDENTITY, code={"mine.py": "4", "new.py": "5", "same.py": "3"})
 

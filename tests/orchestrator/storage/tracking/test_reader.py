@@ -1,6 +1,5 @@
 """Sweeps read back from a store: from the table of trials, and from the runs that it lacks."""
 
-import gc
 import json
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,11 +13,8 @@ from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import (
     AutoBlocks,
     HardwarePrice,
-    Margins,
-    PublishedRow,
     ReportCriteria,
 )
-from orchestrator.core.formats import this_rnnsweep
 from orchestrator.core.trial import ConfigValue, FinishedTrial
 from orchestrator.storage.tracking import records, trial_table
 from orchestrator.storage.tracking.errors import (
@@ -31,7 +27,6 @@ from orchestrator.storage.tracking.errors import (
 from orchestrator.storage.tracking.reader import find, list_sweeps, read_rows, read_stored_sweep
 from orchestrator.storage.tracking.records import LEASE_TAG, RECORD_TAG
 from orchestrator.storage.tracking.tracker import StoredRun, Tracker
-from orchestrator.storage.tracking.trackers import open_tracker
 from orchestrator.storage.tracking.trial_table import read_stored_rows, read_table
 from tests.building.arms import PORTABLE, XLA
 from tests.building.stores import build_opening
@@ -70,27 +65,6 @@ def runs_read(home: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def trials(home: Path) -> list[FinishedTrial]:
     read = read_stored_sweep(address(home), "quickstart").trials
     return sorted(read, key=lambda trial: trial.block)
-
-
-def test_the_table_and_the_runs_give_back_what_was_recorded(
-    home: Path, runs_read: list[str]
-) -> None:
-    whole = [
-        build_full_trial(
-            0, metrics={"loss": float("inf"), "n": 3.0}, epochs=300
-        ),  # too long for a tag
-        build_failed_trial(1),
-        build_full_trial(
-            2, XLA, status="wrong_kernel", environment={"python": "3.12", "gpu": None}
-        ),
-        build_full_trial(3, status="wrong_kernel"),
-    ]
-    assert record(home, *whole) == []
-    assert trials(home) == whole
-    assert runs_read == []
-    table(home).unlink()
-    assert trials(home) == whole
-    assert len(runs_read) == len(children(home)) == 4
 
 
 def test_what_is_recorded_later_is_read_from_its_runs(home: Path, runs_read: list[str]) -> None:
@@ -134,7 +108,7 @@ def test_a_deleted_run_is_left_out_and_can_be_recorded_again(home: Path) -> None
     assert trials(home) == [build_full_trial(0), build_full_trial(1)]
 
 
-@pytest.mark.parametrize("damage", ["truncated", "no table", "damaged record"])
+@pytest.mark.parametrize("damage", ["truncated", "damaged record"])
 def test_a_table_that_cannot_be_read_is_made_again(
     home: Path, damage: str, runs_read: list[str]
 ) -> None:
@@ -146,8 +120,7 @@ def test_a_table_that_cannot_be_read_is_made_again(
         index = content.schema.get_field_index("record")
         pq.write_table(content.set_column(index, "record", [texts]), path)
     else:
-        whole = path.read_bytes()
-        path.write_bytes(whole[: len(whole) // 2] if damage == "truncated" else b"<html>")
+        path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(Damaged):
         read_table(path)
     assert trials(home) == [build_full_trial(0), build_full_trial(1)]
@@ -216,71 +189,23 @@ def test_a_table_has_the_columns_of_queries_and_gives_back_its_trials(tmp_path: 
     assert (number, back[0], back[0].run_id) == (7, clean, "a")
 
 
-def test_reading_leaves_the_garbage_collector_of_the_caller_on(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    record(home, build_full_trial(0))
-    kind: Any = type(open_tracker(address(home)))
-    trial_runs, enabled = kind.trial_runs, list[bool]()
-
-    def watched(store: Tracker, *args: Any, **options: Any) -> Iterator[StoredRun]:
-        enabled.append(gc.isenabled())
-        found: Iterator[StoredRun] = trial_runs(store, *args, **options)
-        return found
-
-    monkeypatch.setattr(kind, "trial_runs", watched)
-    read_stored_sweep(address(home), "quickstart")
-    assert enabled and all(enabled)
-
-
 def change_tag(home: Path, tag: str, old: str, new: str, block: int | None = None) -> None:
     runs = [parent(home), *children(home)] if block is None else [children(home)[block]]
     (run,) = [run for run in runs if tag in run.tags]
     tracker(home).log(run.run_id, tags={tag: run.tags[tag].replace(old, new)})
 
 
-def give_another_version(home: Path, place: str, version: int) -> None:
-    old, new = f'"version":{version}', '"version":99'
-    match place.split():
-        case ["tag", tag, *_]:
-            change_tag(home, tag, old, new)
-            change_tag(home, "state", "complete", "running")  # so that the lease counts
-            table(home).unlink()
-        case ["sweep.json", *_]:
-            (path,) = home.glob("**/sweep.json")
-            path.write_text(path.read_text().replace(old, '"release":5'))
-        case _:
-            content = pq.read_table(table(home))
-            metadata = content.schema.metadata[b"rnnsweep"].replace(old.encode(), new.encode())
-            pq.write_table(content.replace_schema_metadata({"rnnsweep": metadata}), table(home))
-
-
-@pytest.mark.parametrize(
-    ("place", "form", "received"),
-    [
-        (f"tag {RECORD_TAG} of run", records.TRIAL, 99),
-        ("sweep.json of run", records.MANIFEST, None),
-        (f"tag {LEASE_TAG} of run", records.LEASE, 99),
-    ],
-)
+@pytest.mark.parametrize(("tag", "form"), [(RECORD_TAG, records.TRIAL), (LEASE_TAG, records.LEASE)])
 def test_a_store_of_a_format_that_is_not_read_is_refused(
-    home: Path, place: str, form: records.Form[Any], received: int | None
+    home: Path, tag: str, form: records.Form[Any]
 ) -> None:
     record(home, build_full_trial(0))
-    number = form.format.number
-    give_another_version(home, place, number)
+    change_tag(home, tag, f'"version":{form.format.number}', '"version":99')
+    change_tag(home, "state", "complete", "running")  # so that the lease counts
+    table(home).unlink()
     for read in (lambda: read_stored_sweep(address(home), "quickstart"), lambda: record(home)):
-        with pytest.raises(WrongVersion) as caught:
+        with pytest.raises(WrongVersion, match=f"tag {tag} of run .* format 99 of rnnsweep"):
             read()
-        text = str(caught.value)
-        assert text.startswith(place)
-        assert tracker(home).shown in text
-        numbers = number if form.format.oldest == number else f"{form.format.oldest} to {number}"
-        assert f"of format {numbers}, received" in text
-        if received is None:
-            assert "no format number, from before the first release" in text
-        else:
-            assert f"format 99 of {this_rnnsweep()}" in text
     assert [run.name for run in list_sweeps(address(home))] == ["quickstart"]
     with writer(home) as opened:  # as --fresh does
         assert opened.open(build_opening(replace(IDENTITY, generation=2))) == ([], [])
@@ -315,7 +240,11 @@ def test_a_store_of_former_formats_is_read_and_continued(
 def test_a_table_of_another_format_is_written_again(home: Path) -> None:
     record(home, build_full_trial(0), build_full_trial(1))
     before = read_stored_sweep(address(home), "quickstart")
-    give_another_version(home, "trials.parquet", trial_table.TABLE.number)
+    content = pq.read_table(table(home))
+    number = trial_table.TABLE.number
+    old, new = f'"version":{number}'.encode(), b'"version":99'
+    metadata = content.schema.metadata[b"rnnsweep"].replace(old, new)
+    pq.write_table(content.replace_schema_metadata({"rnnsweep": metadata}), table(home))
     with pytest.raises(Outdated):
         trial_table.read_table(table(home))
     assert read_stored_sweep(address(home), "quickstart").trials == before.trials
@@ -326,34 +255,17 @@ def test_a_table_of_another_format_is_written_again(home: Path) -> None:
     assert (number, len(trials)) == (1, 2)
 
 
-def test_read_sweep_is_what_a_report_needs(home: Path) -> None:
-    row = PublishedRow("a table", "tensorflow/cudnn", "Tesla P100", {"units": 128}, {"fit_s": 39.8})
-    criteria = ReportCriteria("tensorflow/portable", Margins(0.05), AutoBlocks(), (row,))
-    listed = replace(IDENTITY, search={"sampler": "list", "space": {}})
-    with writer(home) as opened:
-        opened.open(build_opening(listed, criteria=criteria))
-        opened.record(
-            [
-                build_full_trial(1, XLA),
-                build_failed_trial(1),
-                build_full_trial(0, environment={"python": "3.12"}),
-            ]
-        )
-        opened.close("complete", {})
+def test_trials_are_read_in_the_order_of_the_plan_with_every_environment(home: Path) -> None:
+    record(
+        home,
+        build_full_trial(1, XLA),
+        build_failed_trial(1),
+        build_full_trial(0, environment={"python": "3.12"}),
+    )
     read = read_stored_sweep(address(home), "quickstart")
-    assert (read.name, read.generation, read.state) == ("quickstart", 1, "complete")
-    assert (read.workload, read.sampler, read.expected_trials) == ("image_rows", "list", 8)
-    manifest = build_opening(listed, criteria=criteria).manifest
-    for name in ("criteria", "objectives", "arms", "impossible", "blocks", "repeats"):
-        assert getattr(read, name) == getattr(manifest, name)
     order = [(0, PORTABLE), (1, PORTABLE), (1, XLA)]
-    assert [(item.block, item.arm) for item in read.trials] == order
-    stored = {run.run_id: run.metrics for run in children(home)}
-    assert all(stored[item.run_id].items() >= item.metrics.items() for item in read.trials)
+    assert [(trial.block, trial.arm) for trial in read.trials] == order
     assert read.environment["python"] == "3.11.7 | 3.12"
-    assert read.settings["epochs"] == 3
-    assert not read.settings.keys() & read.trials[0].config.keys()
-    assert parent(home).run_id == read.run_id
 
 
 def test_an_arm_that_leaves_a_sweep_keeps_its_results(home: Path) -> None:

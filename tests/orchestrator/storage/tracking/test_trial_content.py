@@ -61,13 +61,6 @@ def test_the_name_of_a_run_has_its_config_and_fits_into_mlflow() -> None:
     assert len(run_name(plain, replace(trial.trial, config={"name": "x" * 500}))) <= 250
 
 
-def test_a_trial_in_slices_has_a_curve_of_slices_and_none_of_epochs() -> None:
-    timed = build_full_trial(epochs=0, slices=(SliceRecord(32, 0.25), SliceRecord(25, 0.25)))
-    latest = {point.name: point.value for point in trial_content(IDENTITY, timed).points}
-    assert (latest["slice_s"], latest["slice_step_ms"]) == (0.25, 10.0)
-    assert "epoch_s" not in latest
-
-
 def test_names_that_mlflow_refuses_are_made_acceptable() -> None:
     for name in ("val_accuracy", "top-5 acc.", "a/b"):
         assert entity_name(name) == name

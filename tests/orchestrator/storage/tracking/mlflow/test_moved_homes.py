@@ -51,11 +51,3 @@ def test_a_database_that_homes_share_keeps_the_addresses_of_each(tmp_path: Path)
     assert correct_addresses(home / "mlflow.db", other) == []
     assert correct_addresses(home / "mlflow.db", home) == []
     assert addresses(home) == before
-
-
-def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path) -> None:
-    file = tmp_path / "mlflow.db"
-    assert correct_addresses(file, tmp_path) == []
-    file.write_text("no database")
-    assert correct_addresses(file, tmp_path) == []
-    assert file.read_text() == "no database"
