@@ -65,10 +65,10 @@ docs: $(VENV)/.dev ## write the generated parts of docs/, and build the site int
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 gallery: $(VENV)/.backends ## run the sweeps of docs/gallery on an idle machine (40 minutes), and renew its pages and docs/images; needs Chromium
-	$(GALLERY) run sweeps/quickstart.yaml --yes
-	$(GALLERY) run sweeps/gru_or_lstm.yaml --yes
-	$(GALLERY) run sweeps/cpu_backends.yaml --yes --set settings.samples=1280 --set settings.sequence_length=32
-	$(GALLERY) run sweeps/timing.yaml --yes --set search.configs.interval=0.1
+	$(GALLERY) run sweeps/quickstart.yaml
+	$(GALLERY) run sweeps/gru_or_lstm.yaml
+	$(GALLERY) run sweeps/cpu_backends.yaml --set settings.samples=1280 --set settings.sequence_length=32
+	$(GALLERY) run sweeps/timing.yaml --set search.configs.interval=0.1
 	@$(MAKE) gallery-pages
 
 gallery-pages: # of the sweeps that were run before

@@ -50,7 +50,7 @@ _log = logging.getLogger("rnnsweep")
 
 
 def run_sweep(  # noqa: PLR0913
-    spec: str | Path | Mapping[str, Any] | SweepSpec,
+    spec: str | Path | Mapping[str, Any],
     overrides: Mapping[str, Any] | None = None,
     *,
     home: str | Path | None = None,
@@ -65,11 +65,11 @@ def run_sweep(  # noqa: PLR0913
 ) -> RunResult:
     """Run or resume a sweep, as `rnnsweep run` does, without a terminal and without questions.
 
-    The spec is the path of a file, the name of a shipped sweep (`quickstart`), a mapping with the
-    same keys, or a checked spec. `workload`,
-    `model` and `data` may be functions instead of names, also functions of a notebook or a script
-    (`__main__`), which are sent to the trainers by value, with what they read there. `overrides`
-    are values by dotted key (`{"settings.epochs": 2}`), which replace the values of the spec.
+    The spec is the path of a file, the name of a shipped sweep (`quickstart`), or a mapping with
+    the same keys. `workload`, `model` and `data` may be functions instead of names, also functions
+    of a notebook or a script (`__main__`), which are sent to the trainers by value, with what they
+    read there. `overrides` are values by dotted key (`{"settings.epochs": 2}`), which replace the
+    values of the spec.
     `home` keeps sweeps, by default RNNSWEEP_HOME, else `./rnnsweep-data`; `address` is a Ray
     cluster, by default none. `fresh`, `retry_failed`, `same_code` and `take_over` are the options
     of the command; `wait_quiet_s` is the longest wait until other processes leave the CPUs alone.
@@ -106,14 +106,11 @@ def run_sweep(  # noqa: PLR0913
     from orchestrator.execution.workload_check import check_user_code
     from orchestrator.scheduling import sweep
     from orchestrator.scheduling.watcher import Watcher
-    from orchestrator.spec import SweepSpec
     from orchestrator.spec.reading import refuse_object
     from orchestrator.storage.home import SweepFolder, sweep_home
     from orchestrator.storage.tracking.trackers import tracking_uri as default_store
 
-    _expect(
-        "spec", spec, (str, os.PathLike, Mapping, SweepSpec), "a path, a mapping or a SweepSpec"
-    )
+    _expect("spec", spec, (str, os.PathLike, Mapping), "a path or a mapping")
     _expect("overrides", overrides, (Mapping, type(None)), 'a mapping, {"settings.epochs": 2}')
     place = sweep_home() if home is None else Path(home).expanduser().resolve()
     store = tracking_uri or default_store(place, os.environ)
@@ -142,7 +139,7 @@ def run_sweep(  # noqa: PLR0913
         stack.enter_context(stop)
         try:
             return sweep.run_checked_sweep(
-                checked, options, stop=stop, view=Watcher, confirm=lambda *_: None
+                checked, options, stop=stop, view=Watcher, announce=lambda *_: None
             )
         except Stopped as error:
             reason = error.reason or "a signal came before a trial was started"
@@ -223,17 +220,15 @@ def report(
     *,
     baseline: str | None = None,
     targets: Sequence[float] = (),
-    prices: str | Path | Sequence[Mapping[str, Any]] = (),
     generation: int | None = None,
     tracking_uri: str | None = None,
 ) -> Report:
     """Return the report of a sweep: `print` shows the answer, a notebook also its table.
 
     `baseline` names an implementation, variant or arm to compare with; `targets` are values of
-    val_accuracy, to which the time, energy and cost are reported. `prices` are those of a spec, a
-    list or the name of a file: the costs by them are in this report alone. `save` writes the whole
-    report as a page, Markdown, text or JSON, and `summary` has all its numbers. Raise
-    `BaselineError` if no arm has the name of the baseline, and `SpecError` for wrong prices.
+    val_accuracy, to which the time, energy and cost are reported. `save` writes the whole report as
+    a page, Markdown, text or JSON, and `summary` has all its numbers. Raise `BaselineError` if no
+    arm has the name of the baseline.
 
     Example:
         >>> answer = report("quickstart")
@@ -246,21 +241,7 @@ def report(
     from orchestrator.report.render import summarise
     from orchestrator.report.shown import Report
 
-    record = _record(sweep, generation, tracking_uri)
-    if prices:
-        record = _with_prices(record, prices)
-    return Report(summarise(record, baseline, targets))
-
-
-def _with_prices(
-    record: SweepRecord, prices: str | Path | Sequence[Mapping[str, Any]]
-) -> SweepRecord:
-    from orchestrator.planning.pricing import with_prices
-    from orchestrator.spec.reading import read_prices
-
-    value = str(prices) if isinstance(prices, str | Path) else list(prices)
-    override = f"prices={json.dumps(value, default=str)}"  # dates as text
-    return with_prices(record, read_prices([override], Path.cwd()))
+    return Report(summarise(_record(sweep, generation, tracking_uri), baseline, targets))
 
 
 def query(  # noqa: PLR0913
@@ -269,7 +250,6 @@ def query(  # noqa: PLR0913
     columns: Sequence[str] | None = None,
     *,
     sql: str = "",
-    also: Sequence[str | SweepRecord] = (),
     sort: Sequence[str] = (),
     limit: int | None = None,
     generation: int | None = None,
@@ -283,10 +263,8 @@ def query(  # noqa: PLR0913
 
     Without `columns` all are returned. `sort` takes columns (`-step_ms` is in reverse, missing
     values come last), `limit` the largest number of rows. `sql`, a SELECT statement, replaces these
-    and `where`: its table `trials` has all trials, of the sweeps `also` too, told apart by `sweep`
-    and `generation`; a view by the label of each sweep has the trials of that sweep. Raise
-    `QueryError`, a ValueError, for an unknown column, wrong SQL, or a query that needs more than
-    2 GiB of memory, or 256 MiB for its result.
+    and `where`: its table `trials` has all trials. Raise `QueryError`, a ValueError, for an unknown
+    column, wrong SQL, or a query that needs more than 2 GiB of memory, or 256 MiB for its result.
 
     Example:
         >>> trials = query("quickstart", "backend = 'tensorflow' and val_accuracy > 0.5",
@@ -299,14 +277,10 @@ def query(  # noqa: PLR0913
     from orchestrator.report.query import query_records
     from orchestrator.storage.tracking.reader import read_rows
 
-    sweeps: dict[str, SweepRecord] = {}
-    rows: dict[str, Any] = {}
-    for side, number in [(sweep, generation), *((also_sweep, None) for also_sweep in also)]:
-        if isinstance(side, str):
-            sweeps[side], rows[side] = read_rows(_store(tracking_uri), side, number)
-        else:
-            sweeps[f"{side.name}#{side.generation}"] = side
-    return query_records(sweeps, where, columns, sort=sort, limit=limit, sql=sql, rows=rows)
+    rows = None
+    if isinstance(sweep, str):
+        sweep, rows = read_rows(_store(tracking_uri), sweep, generation)
+    return query_records(sweep, where, columns, sort=sort, limit=limit, sql=sql, rows=rows)
 
 
 def compare(
@@ -384,28 +358,16 @@ def best(
 
 
 def _checked(
-    spec: str | Path | Mapping[str, Any] | SweepSpec,
+    spec: str | Path | Mapping[str, Any],
     overrides: Mapping[str, Any] | None,
     stack: ExitStack,
 ) -> SweepSpec:
     """Check a spec in any of its forms; its code is found until `stack` ends."""
     from orchestrator.core.shipped_sweeps import find_spec
     from orchestrator.execution.session_functions import functions_as_entries
-    from orchestrator.spec import (
-        Problem,
-        SpecError,
-        SweepSpec,
-        expect_usable,
-        load_spec,
-        parse_spec,
-    )
+    from orchestrator.spec import Problem, SpecError, load_spec, parse_spec
 
     given = dict(overrides or {})
-    if isinstance(spec, SweepSpec):
-        if given:
-            raise TypeError("overrides: expected none with a SweepSpec, which is checked already")
-        expect_usable(spec, "the spec")
-        return spec
     data = dict(spec) if isinstance(spec, Mapping) else {}
     functions = {key: value for key, value in {**data, **given}.items() if _is_code(key, value)}
     places = stack.enter_context(functions_as_entries(functions)) if functions else {}

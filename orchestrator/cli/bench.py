@@ -200,10 +200,7 @@ def _round_text(number: int, rounds: int, left_s: float | None) -> str:
 
 def _wait_until_quiet(look: Look, made: Bench, wait_s: float | None) -> None:
     """Tell what other processes take of the CPUs if it is much; with `wait_s` wait so long."""
-    from rich.console import Console
-
     from orchestrator.analysis.statistics.bias import effect_of_other_work
-    from orchestrator.cli.progress import WaitingLine
     from orchestrator.cluster import other_work
     from orchestrator.hardware import observe_other_work
 
@@ -221,8 +218,6 @@ def _wait_until_quiet(look: Look, made: Bench, wait_s: float | None) -> None:
     then = other_work.how_to_wait() if wait_s is None else ""
     show_progress(other_work.warn_of(busy, effect.ratio, effect.names, then))
     if wait_s is not None:
-        with WaitingLine(Console(stderr=True), messages()) as waiting:
-            other_work.wait_until_quiet(
-                lambda: seen(observe_other_work()), limit_pct, wait_s, waiting.show
-            )
+        show_progress(f"Waiting for a quiet machine, at most {duration(wait_s)}")
+        other_work.wait_until_quiet(lambda: seen(observe_other_work()), limit_pct, wait_s)
         show_progress("The machine is quiet")

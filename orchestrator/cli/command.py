@@ -22,7 +22,6 @@ from orchestrator.cli.exit_codes import (
 )
 from orchestrator.cli.messages import discard, show, show_end, unwritable
 from orchestrator.core.caller import called_by_command
-from orchestrator.core.errors import Refusal
 
 _Parameters = ParamSpec("_Parameters")
 
@@ -96,7 +95,6 @@ def _with_exit_code(function: Callable[_Parameters, int | None]) -> Callable[_Pa
     @called_by_command()
     def wrapped(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> None:
         try:
-            _expect_whole_number("SOURCE_DATE_EPOCH")  # NumPy reads it
             code = function(*args, **kwargs) or COMPLETE
         except BrokenPipeError:  # the reader of a pipe has seen enough
             discard(1)
@@ -123,12 +121,3 @@ def _with_exit_code(function: Callable[_Parameters, int | None]) -> Callable[_Pa
         raise SystemExit(code)
 
     return wrapped
-
-
-def _expect_whole_number(variable: str) -> None:
-    """Refuse a variable of the environment with another value than a whole number."""
-    text = os.environ.get(variable)
-    if text is not None and not text.strip().isdecimal():
-        raise Refusal(
-            f"{variable}: expected a whole number, or no such variable; received {text!r}"
-        )

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands have, and questions before a command begins."""
+"""Arguments and options that several commands have."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import click
 
-from orchestrator.cli.messages import choose_messages, show
+from orchestrator.cli.messages import choose_messages
 from orchestrator.core.errors import Refusal
 from orchestrator.core.shipped_sweeps import find_spec, shipped_sweeps, spec_as_typed
 from orchestrator.core.start_command import StartCommand
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from orchestrator.spec import Price
 
 CommandFunction = TypeVar("CommandFunction", bound=Callable[..., Any])
-
-MANY_TRIALS = 500
-"""Trials beyond which a person at a terminal is asked before a sweep starts."""
 
 FILE = click.Path(path_type=Path)
 """The type of an argument that is a path."""
@@ -198,12 +195,12 @@ def expect_no_terminal(form: str, path: Path | None, sweep: str) -> None:
 
 _START_OPTIONS: Sequence[Callable[[Callable[..., int]], Callable[..., int]]] = (
     click.option("-q", "--quiet", is_flag=True, help="Print only the report, warnings and errors."),
-    click.option("-y", "--yes", is_flag=True, help="Start a large sweep without confirmation."),
     click.option("--retry-failed", is_flag=True, help="Re-run failed trials."),
     click.option(
         "--take-over",
         is_flag=True,
-        help="Ignore the lease of another driver, such as one of a machine that was lost.",
+        help="Ignore the lease of another driver, such as one of a machine that was lost. A driver"
+        " that still runs stops, and what it has not recorded is run once more.",
     ),
     click.option("--fresh", is_flag=True, help="Start a new generation; keep existing trials."),
     same_code_option,
@@ -214,20 +211,9 @@ _START_OPTIONS: Sequence[Callable[[Callable[..., int]], Callable[..., int]]] = (
 
 def start_options(function: Callable[..., int]) -> Callable[..., int]:
     """Add the argument and the options that every start of a sweep has."""
-
-    @functools.wraps(function)
-    def start(**options: Any) -> int:
-        if options["take_over"]:
-            text = (
-                "another driver that still runs this sweep stops when it next renews its lease, and"
-            )
-            show(f"Warning: {text} what it has not recorded is run once more\n", err=True)
-        return function(**options)
-
-    decorated: Callable[..., int] = start
     for option in _START_OPTIONS:
-        decorated = option(decorated)
-    return decorated
+        function = option(function)
+    return function
 
 
 def set_words(overrides: Sequence[str]) -> list[str]:
@@ -262,13 +248,3 @@ def _read_start(_: click.Context, __: click.Parameter, text: str | None) -> Star
 
 typed_as_option = click.option("--typed-as", "typed", callback=_read_start, hidden=True)
 """The start that a person typed, as JSON, for a command that another one begins."""
-
-
-def expect_confirmation(question: str, ask: Callable[[str], str]) -> None:
-    """Ask by `ask`, which prints a prompt and returns the answer; refuse unless it is yes."""
-    try:
-        answer = ask(f"{question} [y/N] ")
-    except EOFError:
-        answer = ""
-    if answer.strip().lower() not in ("y", "yes"):
-        raise Refusal("nothing was run: it was not confirmed (--yes runs it without asking)")

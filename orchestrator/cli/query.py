@@ -19,8 +19,7 @@ from orchestrator.storage.tracking.trackers import tracking_uri
 _FORMATS = {"table": ".txt", "csv": ".csv", "json": ".json", "parquet": ".parquet"}
 
 _NOTES = """
-Conditions and statements are DuckDB's SQL. The table `trials` has the trials of SWEEP and of
-the sweeps of --also; a view by the name of each sweep has the trials of that sweep. Texts are
+Conditions and statements are DuckDB's SQL. The table `trials` has the trials of SWEEP. Texts are
 in single quotes, names with other characters than letters, digits and _ in double quotes. Times
 are in UTC. A query cannot reach files, the network or other data.
 """
@@ -39,9 +38,6 @@ are in UTC. A query cannot reach files, the network or other data.
 @click.argument("where", required=False, default="")
 @click.option(
     "--sql", metavar="SELECT…", default="", help="Print the result of this statement instead."
-)
-@click.option(
-    "--also", metavar="OTHER", multiple=True, help="Add the trials of this sweep; may be repeated."
 )
 @click.option(
     "--columns",
@@ -64,7 +60,6 @@ def query(  # noqa: PLR0913  (its options)
     sweep: str,
     where: str,
     sql: str,
-    also: tuple[str, ...],
     column_names: str | None,
     sort_names: str | None,
     limit: int | None,
@@ -88,19 +83,15 @@ def query(  # noqa: PLR0913  (its options)
         )
     form = form or options.usual_form(path, _FORMATS)
     options.expect_no_terminal(form, path, sweep)
-    store = tracking_uri(sweep_home(), os.environ)
-    read = {label: read_rows(store, label) for label in (sweep, *also)}
-    sweeps = {label: record for label, (record, _) in read.items()}
-    rows = {label: table for label, (_, table) in read.items()}
-    record = sweeps[sweep]
+    record, rows = read_rows(tracking_uri(sweep_home(), os.environ), sweep)
     wanted = _names(column_names)
     if _CONFIG in wanted:
         place = wanted.index(_CONFIG)
-        wanted[place : place + 1] = param_columns(rows[sweep])
+        wanted[place : place + 1] = param_columns(rows)
         wanted = list(dict.fromkeys(wanted))
     columns = None if lists_columns or wanted in ([], ["all"]) else wanted
     result = query_records(
-        sweeps,
+        record,
         where,
         columns,
         sort=_names(sort_names),
@@ -110,22 +101,20 @@ def query(  # noqa: PLR0913  (its options)
         lists=lists_columns,
     )
     if not (wanted or sql or lists_columns) and form == "table":
-        result = result[usual_columns(record, rows[sweep], list(result))]
+        result = result[usual_columns(record, rows, list(result))]
     about: dict[str, Any] = {
         "sweep": record.name,
         "generation": record.generation,
-        "also": also,
     }
     if sql:
         about["sql"] = sql
     else:
         about["where"] = where
     write_output(as_bytes(result, form, about), path)
-    trials = sum(map(len, rows.values()))
-    if not trials:
+    if not len(rows):
         show("no trial of this sweep has ended yet\n", err=True)
     elif not sql and not lists_columns and (form == "table" or not len(result)):
-        show(f"{len(result)} of {trials} trials\n", err=True)
+        show(f"{len(result)} of {len(rows)} trials\n", err=True)
 
 
 _CONFIG = "config"

@@ -8,7 +8,7 @@ import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -23,9 +23,6 @@ from orchestrator.core.errors import Refusal
 from orchestrator.report.document import PARTS
 from orchestrator.storage.home import sweep_home
 from orchestrator.storage.tracking.trackers import tracking_uri
-
-if TYPE_CHECKING:
-    from orchestrator.spec import Price
 
 _FORMATS = {
     "text": ".txt",
@@ -60,9 +57,6 @@ on the head of the cluster and fetched, for stores that only it can reach.
     type=click.FloatRange(0, 1, min_open=True),
     help=("Also report the time, energy and cost to reach this val_accuracy; may be repeated."),
 )
-@options.set_option(
-    "Count with other prices in this report alone: prices=FILE, or prices=[…] as in a spec."
-)
 @click.option(
     "--plots",
     metavar="DIR",
@@ -86,14 +80,12 @@ def report(  # noqa: PLR0913  (its options)
     path: Path | None,
     baseline: str | None,
     targets: tuple[float, ...],
-    overrides: tuple[str, ...],
     plots: Path | None,
     full: bool,
     parts: tuple[str, ...],
     address: str | None,
 ) -> int:
     """Report on a SWEEP; without a name, on the latest one."""
-    prices = _read_prices(overrides)
     form = form or options.usual_form(path, _FORMATS)
     options.expect_no_terminal(form, path, sweep or "report")
     if (full or parts) and form not in ("text", "markdown"):
@@ -108,7 +100,6 @@ def report(  # noqa: PLR0913  (its options)
             f"--format={form}",
             *([f"--baseline={baseline}"] if baseline is not None else []),
             *(f"--target={target}" for target in targets),
-            *([f"--set={options.prices_override(prices)}"] if prices else []),
             *(f"--section={part}" for part in parts),
             *(["--full"] if full else []),
         ]
@@ -119,10 +110,6 @@ def report(  # noqa: PLR0913  (its options)
     record = api.read_sweep(sweep)
     from orchestrator.report import render
 
-    if prices:
-        from orchestrator.planning.pricing import with_prices
-
-        record = with_prices(record, prices)
     summary = render.summarise(record, baseline=baseline, targets=targets)
     colour = path is None and wants_colour()
     text = render.render(
@@ -159,14 +146,6 @@ def _fetch_report(address: str, sweep: str | None, words: Sequence[str]) -> byte
     report_words = ["python", "-m", "orchestrator", "report", name, *words, "-o", "report.out"]
     content = cluster.fetch(shlex.join(report_words), "report.out", "report", like=start.id)
     return content.encode()
-
-
-def _read_prices(overrides: Sequence[str]) -> Sequence[Price]:
-    if not overrides:
-        return ()
-    from orchestrator.spec.reading import read_prices
-
-    return read_prices(overrides, Path.cwd())
 
 
 def _latest_sweep() -> str:

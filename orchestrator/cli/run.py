@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 import os
 from dataclasses import replace
@@ -44,7 +43,6 @@ def run(  # noqa: PLR0913, PLR0917  (its options)
     spec: Path,
     overrides: tuple[str, ...],
     address: str | None,
-    yes: bool,
     quiet: bool,
     typed: StartCommand | None,
     wait_quiet_s: float | None,
@@ -82,7 +80,7 @@ def run(  # noqa: PLR0913, PLR0917  (its options)
     )
     folder = SweepFolder(home, checked.name)
     folder.make()
-    start = _AttendedStart(checked, run_options, folder.log, resume, yes=yes, quiet=quiet)
+    start = _AttendedStart(checked, run_options, folder.log, resume, quiet=quiet)
     try:
         ended = start.run()
         code = _report_end(ended, resume, begun=start.has_begun or quiet)
@@ -97,7 +95,7 @@ def run(  # noqa: PLR0913, PLR0917  (its options)
 
 
 class _AttendedStart:
-    """A start of a sweep whose user is told what it does, may decline it, and may stop it.
+    """A start of a sweep whose user is told what it does, and may stop it.
 
     Other output of this process goes to `log`. `resume` is the command that continues the sweep.
     `has_begun` is true as soon as trials may have been run.
@@ -110,31 +108,28 @@ class _AttendedStart:
         log: Path,
         resume: str,
         *,
-        yes: bool,
         quiet: bool,
     ) -> None:
         self.has_begun = False
         self._spec, self._run_options, self._log_path, self._resume = spec, run_options, log, resume
-        self._is_confirmed, self._is_quiet = yes, quiet
+        self._is_quiet = quiet
         self._form = messages()
 
     def run(self) -> RunResult:
         """Run the sweep; raise what `run_checked_sweep` raises."""
-        from orchestrator.cli.progress import WaitingLine
         from orchestrator.core.stop_signal import StopSignal
         from orchestrator.scheduling.sweep import run_checked_sweep
 
         with (
             quiet_process(self._log_path) as self._console,
-            WaitingLine(self._console, self._form) as self._waiting,
             StopSignal(self._announce_stop, self._exit_at_once) as self._stop,
         ):
             ended = run_checked_sweep(
                 self._spec,
-                replace(self._run_options, phase=self._inform, waiting=self._waiting.show),
+                replace(self._run_options, phase=self._inform),
                 stop=self._stop,
                 view=self._begin_view,
-                confirm=self._confirm,
+                announce=self._announce_plan,
             )
             _log.info("the sweep is %s", ended.record.state)
             return ended
@@ -142,22 +137,15 @@ class _AttendedStart:
     def _inform(self, text: str, event: str = "phase", **facts: Any) -> None:
         """Log what begins now; print it too, unless the user wants quiet."""
         _log.info("%s", text)
-        self._waiting.clear()
         if not self._is_quiet or self._form.are_json:
             self._console.print(self._form.line(text, event, **facts), soft_wrap=True)
 
-    def _confirm(self, plan: Plan, missing: int) -> None:
-        """Announce the plan; ask whether to run it if it is large, and refuse if not."""
+    def _announce_plan(self, plan: Plan, missing: int) -> None:
+        """Show what is going to run."""
         text = _announcement(
             self._spec, plan, missing, self._run_options.tracking_uri, self._log_path
         )
         self._inform(text, "plan", sweep=self._spec.name, missing=missing, **plan.as_json())
-        trials = missing + plan.awaited_trials
-        is_large = trials > options.MANY_TRIALS
-        if is_large and not self._is_confirmed and self._console.is_terminal:
-            ask = functools.partial(self._console.input, markup=False)
-            with self._stop.at_once():
-                options.expect_confirmation(f"Run {trials} trials?", ask)
 
     def _begin_view(self, plan: Plan) -> PlainLines:
         """Return the view of the trials, which begin now."""

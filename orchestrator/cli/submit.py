@@ -4,11 +4,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shlex
 import shutil
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -22,7 +20,6 @@ from orchestrator.cli.cluster_starts import follow_start, next_commands
 from orchestrator.cli.command import command
 from orchestrator.cli.messages import show, show_progress
 from orchestrator.core.errors import Refusal
-from workloads.own_code import read_code
 
 if TYPE_CHECKING:
     from orchestrator.cluster.jobs import Cluster, Submitted
@@ -55,13 +52,12 @@ sweep's exit code.
 )
 @click.option("--detach", is_flag=True, help="Return as soon as the sweep is submitted.")
 @click.option("--dry-run", is_flag=True, help="List the files that would be sent; send nothing.")
-def submit(  # noqa: PLR0913  (its options)
+def submit(
     spec: Path,
     overrides: tuple[str, ...],
     address: str,
     home: str,
     *,
-    yes: bool,
     quiet: bool,
     detach: bool,
     dry_run: bool,
@@ -83,27 +79,19 @@ def submit(  # noqa: PLR0913  (its options)
 
     home = _expect_folder_of_head(home)
     environ = {**store_for(address, os.environ), "RNNSWEEP_HOME": home}
-    if not yes and sys.stdin.isatty():
-        _confirm(checked)
     cluster = Cluster(address)
     typed = options.start_command(
         "submit", spec, overrides, address=address, home=None if home == _HOME else home
     )
-    digest = _digest(checked)
-    start = cluster.latest(checked.name)
-    if start is not None and start.is_active:
-        if start.digest != digest or any(flags.values()):
-            raise _other_start_runs(start, address, is_equal=start.digest == digest)
-        show(f"{checked.name} is running there already, as {start.id}\n", err=True)
-    else:
-        words = _run_words(checked, overrides, typed, {**flags, "quiet": quiet})
-        start = _send(cluster, spec, checked, digest, words, environ)
-        if detach or not quiet:
-            show(
-                f"{start.id} was submitted to {cluster.address}; the head keeps the sweep in "
-                f"{home}. {describe_store(environ, home)}\n",
-                err=True,
-            )
+    _expect_no_active_start(cluster, checked.name)
+    words = _run_words(checked, overrides, typed, {**flags, "quiet": quiet})
+    start = _send(cluster, spec, checked, words, environ)
+    if detach or not quiet:
+        show(
+            f"{start.id} was submitted to {cluster.address}; the head keeps the sweep in "
+            f"{home}. {describe_store(environ, home)}\n",
+            err=True,
+        )
     if detach:
         show(next_commands(checked.name, address), err=True)
         return exit_codes.COMPLETE
@@ -127,41 +115,22 @@ def _expect_folder_of_head(home: str) -> str:
     return str(PurePosixPath(home))
 
 
-def _confirm(spec: SweepSpec) -> None:
-    """Ask whether to run a large sweep; refuse if not."""
-    # The number of hardware classes is known on the cluster only.
-    trials = spec.most_blocks * len(spec.arms.per_hardware) * spec.repeats
-    if trials > options.MANY_TRIALS:
-        options.expect_confirmation(f"Run {trials} trials for each class of hardware?", _ask)
-
-
-def _ask(prompt: str) -> str:
-    show(prompt, err=True)
-    return sys.stdin.readline()
-
-
-def _digest(spec: SweepSpec) -> str:
-    """Return a digest of the spec and of the user's code, as they are submitted."""
-    codes = [read_code(name) for name in (spec.workload_name, *spec.search.user_classes)]
-    sent = f"{spec.model_dump_json()}{[code.digests for code in codes if code]}"
-    return hashlib.sha256(sent.encode()).hexdigest()
-
-
-def _other_start_runs(running: Submitted, address: str, *, is_equal: bool) -> Refusal:
-    """Return the refusal of a start while another one of its sweep runs."""
-    return Refusal(
-        f"{running.sweep} is running there {'already' if is_equal else 'with another spec or code'}"
-        f", as {running.id}: follow it with "
-        f"rnnsweep logs {running.sweep} --follow --address {address}, or end it first with "
-        f"rnnsweep stop {running.sweep} --address {address}"
-    )
+def _expect_no_active_start(cluster: Cluster, sweep: str) -> None:
+    """Refuse a start while another one of its sweep runs."""
+    running = cluster.latest(sweep)
+    if running is not None and running.is_active:
+        raise Refusal(
+            f"{sweep} is running there already, as {running.id}: follow it with "
+            f"rnnsweep logs {sweep} --follow --address {cluster.address}, or end it first with "
+            f"rnnsweep stop {sweep} --address {cluster.address}"
+        )
 
 
 def _run_words(
     spec: SweepSpec, overrides: Sequence[str], typed: StartCommand, flags: Mapping[str, bool]
 ) -> Sequence[str]:
     """Return the command that runs `sweep.yaml` on the head, of the start that a user `typed`."""
-    words = ["python", "-m", "orchestrator", "run", "sweep.yaml", "--address", "auto", "--yes"]
+    words = ["python", "-m", "orchestrator", "run", "sweep.yaml", "--address", "auto"]
     words += [*options.set_words(overrides), "--typed-as", typed.to_json()]
     words += [f"--{name.replace('_', '-')}" for name, is_set in flags.items() if is_set]
     if spec.prices:  # from a file that stays here
@@ -173,7 +142,6 @@ def _send(
     cluster: Cluster,
     spec_path: Path,
     spec: SweepSpec,
-    digest: str,
     words: Sequence[str],
     environ: Mapping[str, str],
 ) -> Submitted:
@@ -185,4 +153,4 @@ def _send(
         code_bundle.pack(Path(scratch), spec.workload_name, spec.search.user_classes)
         variables = {**code_bundle.environ(spec.workload_name), **environ}
         shell_line = f"exec {shlex.join(words)}"
-        return cluster.submit(spec.name, digest, shell_line, Path(scratch), variables)
+        return cluster.submit(spec.name, shell_line, Path(scratch), variables)

@@ -36,7 +36,7 @@ _STATES: Mapping[str, State] = {
     "FAILED": "failed",
     "STOPPED": "stopped",
 }
-_SWEEP, _DIGEST = "rnnsweep_sweep", "rnnsweep_digest"
+_SWEEP = "rnnsweep_sweep"
 _ANSWER_S, _REQUEST_S = 5.0, 60.0
 _CHATTY = (
     "ray.dashboard.modules.dashboard_sdk",
@@ -79,7 +79,6 @@ class Submitted:
 
     id: str
     sweep: str
-    digest: str
     state: State
     exit_code: int | None
     message: str
@@ -124,13 +123,12 @@ class Cluster:
         return next(reversed(self.starts(sweep)), None)
 
     def submit(
-        self, sweep: str, digest: str, command: str, folder: Path, environ: Mapping[str, str]
+        self, sweep: str, command: str, folder: Path, environ: Mapping[str, str]
     ) -> Submitted:
         """Send a start of a sweep, or return the one that somebody sent at the same moment.
 
         The shell command runs in a copy of `folder` on the head, with `environ` added to the
-        variables there. `digest` separates a sweep from others of its name. The caller has checked
-        that no start of that sweep is active.
+        variables there. The caller has checked that no start of that sweep is active.
         """
         before = self.latest(sweep)
         id = f"rnnsweep-{sweep}-{before.number + 1 if before else 1}"
@@ -141,7 +139,7 @@ class Cluster:
                 entrypoint=command,
                 submission_id=id,
                 runtime_env={"working_dir": str(folder), "env_vars": environ},
-                metadata={_SWEEP: sweep, _DIGEST: digest},
+                metadata={_SWEEP: sweep},
             )
         except SubmissionError:
             existing = next((start for start in self.starts(sweep) if start.id == id), None)
@@ -272,7 +270,6 @@ def _submitted(details: Any) -> Submitted | None:
     return Submitted(
         id=id,
         sweep=sweep,
-        digest=metadata.get(_DIGEST, ""),
         state=_STATES[status],
         exit_code=0 if status == "SUCCEEDED" else details.driver_exit_code,
         message=details.message or "",

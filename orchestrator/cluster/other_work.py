@@ -82,15 +82,11 @@ def wait_until_quiet(
     look: Callable[[], Mapping[str, OtherWork]],
     limit_pct: float,
     wait_s: float,
-    tell: Callable[[str], object],
     *,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], object] = time.sleep,
 ) -> None:
-    """Wait until looks find all machines quiet, and `tell` now and then what is waited for.
-
-    Raise `StillBusy` if they are not within `wait_s`.
-    """
+    """Wait until looks find all machines quiet; raise `StillBusy` if that takes over `wait_s`."""
     began_s, quiet = clock(), 0
     while True:
         text = describe_busy(look(), limit_pct)
@@ -105,6 +101,4 @@ def wait_until_quiet(
                 f"({longer}), or go on without waiting: times are provisional then, and accuracies "
                 "are not affected"
             )
-        if text:
-            tell(f"waiting until it is quiet, {duration(waited_s)} of {duration(wait_s)}: {text}")
         sleep(_BETWEEN_LOOKS_S)

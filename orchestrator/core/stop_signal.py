@@ -63,7 +63,7 @@ class StopSignal:
 
     @contextlib.contextmanager
     def at_once(self) -> Iterator[None]:
-        """Within it the first signal raises `Stopped` wherever it comes: for a question."""
+        """Within it the first signal raises `Stopped` wherever it comes: for a wait."""
         self._at_once = True
         try:
             yield

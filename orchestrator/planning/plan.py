@@ -92,11 +92,6 @@ class Plan:
         return self.blocks * len(self.possible) * self.repeats
 
     @property
-    def awaited_trials(self) -> int:
-        """The number of trials of the awaited arms, if all of their nodes come."""
-        return self.blocks * len(self.awaited) * self.repeats
-
-    @property
     def index_count(self) -> int:
         """Return one more than the index of the last block: the blocks, and the skipped ones."""
         return self.blocks + len(self.skipped_blocks)

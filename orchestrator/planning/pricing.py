@@ -15,7 +15,6 @@ from typing import TypeAlias
 from orchestrator.core.arms import Arm, HardwareUse
 from orchestrator.core.criteria import HardwarePrice
 from orchestrator.core.names import selects
-from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import FinishedTrial, Outcome
 from orchestrator.spec import Price
 
@@ -81,13 +80,6 @@ def repriced(
         if trial.round_id:
             rounds.setdefault(_round_of(trial), []).append(trial.outcome)
     return [_repriced(trial, prices, rounds.get(_round_of(trial))) for trial in trials]
-
-
-def with_prices(record: SweepRecord, prices: Sequence[Price]) -> SweepRecord:
-    """Return a sweep with the costs of these prices, as if its last start had had them."""
-    table = tuple(HardwarePrice(**price.model_dump()) for price in prices)
-    changed = replace(record, criteria=replace(record.criteria, prices=table))
-    return changed.with_trials(repriced(record.trials, table))
 
 
 def _round_of(trial: FinishedTrial) -> str:

@@ -1,16 +1,15 @@
-"""SQL over the trials of sweeps, a table in memory that reaches nothing else, and its formats."""
+"""SQL over the trials of a sweep, a table in memory that reaches nothing else, and its formats."""
 
 import csv
 import difflib
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from io import BytesIO, StringIO
 from operator import itemgetter
-from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 import duckdb
@@ -20,21 +19,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from rich.cells import cell_len
 
-from orchestrator.analysis.arms.mathematics import (
-    FingerprintDifference,
-    fingerprint_difference,
-    references,
-)
-from orchestrator.analysis.pairing.pairs import baseline_of_spec
 from orchestrator.core import trial_columns
 from orchestrator.core.errors import Refusal
 from orchestrator.core.formats import Format
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial_columns import CellKind
 from orchestrator.report.document import Column, cell_text, make_table, visible
-from orchestrator.storage.tracking.trial_table import CONFIG, FINGERPRINT, METRIC, to_array, to_rows
+from orchestrator.storage.tracking.trial_table import CONFIG, METRIC, to_array, to_rows
 from workloads.metrics import METRICS
-from workloads.protocol import Event, Fingerprint, decode_event
 
 _SANDBOX: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": False,  # no files, no network, no data of the calling program
@@ -51,15 +43,6 @@ _DTYPES = {
 _BATCH_ROWS = 50_000
 _FIRST, _LAST = datetime.min, datetime.max  # the times that Python can show
 _OF_SWEEP = ("sweep", "generation", "workload")
-
-DIFFERENCES: Mapping[str, str] = {
-    "output_difference": "Largest difference of an output at the initial weights from the "
-    "reference arm in the same round.",
-    "output_difference_share": "The same, as a share of the root mean square of the outputs.",
-    "gradient_difference": "Largest difference of a gradient, as a share of the gradient by a "
-    "weight array.",
-}
-"""Columns of a query that compare a trial with another one."""
 
 _LIST = """SELECT column_name AS "column", column_type AS type,
 CAST(round(count * (1 - null_percentage / 100)) AS BIGINT) AS rows,
@@ -79,7 +62,7 @@ class QueryError(Refusal, ValueError):
 
 
 def query_records(  # noqa: PLR0913
-    sweeps: Mapping[str, SweepRecord],
+    record: SweepRecord,
     where: str = "",
     columns: Sequence[str] | None = None,
     *,
@@ -87,24 +70,22 @@ def query_records(  # noqa: PLR0913
     limit: int | None = None,
     sql: str = "",
     lists: bool = False,
-    rows: Mapping[str, pa.Table] = MappingProxyType({}),
+    rows: pa.Table | None = None,
 ) -> pd.DataFrame:
-    """Return the result of a query of sweeps, given by label; see `orchestrator.api.query`.
+    """Return the result of a query of a sweep; see `orchestrator.api.query`.
 
     With `lists` it is a list of the result's columns: name, type, rows with a value, and range. A
     possible metric that no trial has can be named, and any column if no trial has ended. `rows` are
-    the rows of sweeps that were read as such, by label, without their trials.
+    the rows of a sweep that was read as such, without its trials.
     """
-    read = [rows[key] if key in rows else to_rows(record.trials) for key, record in sweeps.items()]
-    table = trial_table([*sweeps.values()], read)
+    table = trial_table(record, rows)
     names = table.column_names
     while True:
         try:
             if not sql:
                 _check_single(f"SELECT\n{where or 'true'}")
             query = sql or _select(columns or names, where, sort, limit)
-            text = f"{_LIST} (SUMMARIZE {query}\n)" if lists else query
-            return _run(text, table, sweeps)
+            return _run(f"{_LIST} (SUMMARIZE {query}\n)" if lists else query, table)
         except duckdb.OutOfMemoryException as error:
             raise QueryError(
                 f"the query needs more than {_MEMORY_MIB:,} MiB; let it read fewer rows"
@@ -114,31 +95,28 @@ def query_records(  # noqa: PLR0913
             if match is None:
                 raise QueryError(_readable(error)) from error
             name = match[1] or match[2]
-            is_possible = not table.num_rows or name in _possible_metrics(sweeps)
+            is_possible = not table.num_rows or name in _possible_metrics(record)
             if name in table.column_names or not is_possible:
                 raise QueryError(_unknown_column(name, names)) from error
             table = table.append_column(name, pa.nulls(table.num_rows, pa.float64()))
 
 
-def trial_table(records: Sequence[SweepRecord], rows: Sequence[pa.Table] = ()) -> pa.Table:
-    """Return all trials of the sweeps, with their columns, params (all settings) and metrics.
+def trial_table(record: SweepRecord, rows: pa.Table | None = None) -> pa.Table:
+    """Return all trials of a sweep, with their columns, params (all settings) and metrics.
 
-    `rows` are the sweeps' trials as `to_rows` makes them, by default out of the records. A param or
-    metric whose name is taken becomes `config.NAME` or `metric.NAME`.
+    `rows` are the trials as `to_rows` makes them, by default out of the record. A param or metric
+    whose name is taken becomes `config.NAME` or `metric.NAME`.
     """
-    tables = rows or [to_rows(record.trials) for record in records]
-    parts = [_with_settings(*part) for part in zip(records, tables, strict=True)]
-    every = {name for part in parts for name in part}
+    columns = _with_settings(record, to_rows(record.trials) if rows is None else rows)
     arrays = dict[str, Any]()
     for name in (*_OF_SWEEP, *(column.name for column in trial_columns.COLUMNS)):
-        arrays[name] = _joined(name, parts)
-    for name in DIFFERENCES:
-        arrays[name] = _joined(name, parts)
+        # Rows of an earlier version may lack a column.
+        arrays[name] = columns.get(name, pa.nulls(len(columns["sweep"]), pa.string()))
     prefixes: dict[Literal["config", "metric"], str] = {"config": CONFIG, "metric": METRIC}
     for kind, prefix in prefixes.items():
-        for name in sorted(name for name in every if name.startswith(prefix)):
+        for name in sorted(name for name in columns if name.startswith(prefix)):
             free = trial_columns.free_name(name.removeprefix(prefix), kind, arrays)
-            arrays[free] = _joined(name, parts)
+            arrays[free] = columns[name]
     return pa.table(arrays)
 
 
@@ -153,52 +131,7 @@ def _with_settings(record: SweepRecord, rows: pa.Table) -> dict[str, Any]:
             columns[name] = to_array([value if cell is None else cell for cell in cells])
         elif type(value) in (bool, int, float, str):
             columns[name] = pa.repeat(to_array([value])[0], len(rows))
-    return columns | _differences(record, rows)
-
-
-def _differences(record: SweepRecord, rows: pa.Table) -> dict[str, Any]:
-    """Return the columns of differences: each trial compared with its reference in the round."""
-    baseline = baseline_of_spec(record)
-    reference_of = {str(arm): str(base) for arm, base in references(record.arms, baseline).items()}
-    places = [*zip(*(rows[name].to_pylist() for name in ("arm", "block", "repeat")), strict=True)]
-    texts = dict(zip(places, rows[FINGERPRINT].to_pylist(), strict=True))
-    read = {place: decode_event(text) for place, text in texts.items() if text}
-    differences = [_difference(read, reference_of, *place) for place in places]
-    cells = [
-        [d.outputs if d else None for d in differences],
-        [d.outputs_share if d else None for d in differences],
-        [d.gradients if d else None for d in differences],
-    ]
-    return {
-        name: to_array(values, "number") for name, values in zip(DIFFERENCES, cells, strict=True)
-    }
-
-
-def _difference(
-    read: Mapping[tuple[str, int, int], Event],
-    reference_of: Mapping[str, str],
-    arm: str,
-    block: int,
-    repeat: int,
-) -> FingerprintDifference | None:
-    mine = read.get((arm, block, repeat))
-    reference = read.get((reference_of.get(arm, ""), block, repeat))
-    if not isinstance(mine, Fingerprint) or not isinstance(reference, Fingerprint):
-        return None
-    return fingerprint_difference(mine, reference)
-
-
-def _joined(name: str, parts: Sequence[Mapping[str, Any]]) -> Any:
-    """Return a column over several sweeps, in the type that fits all of them."""
-    types = {part[name].type for part in parts if name in part}
-    kind = pa.float64() if types == {pa.int64(), pa.float64()} else pa.string()
-    kind = types.pop() if len(types) == 1 else kind
-    arrays = (
-        part[name].cast(kind) if name in part else pa.nulls(len(part["sweep"]), kind)
-        for part in parts
-    )
-    chunks = (array.chunks if isinstance(array, pa.ChunkedArray) else [array] for array in arrays)
-    return pa.chunked_array([chunk for array in chunks for chunk in array], kind)
+    return columns
 
 
 def param_columns(rows: pa.Table) -> list[str]:
@@ -217,19 +150,12 @@ def usual_columns(record: SweepRecord, rows: pa.Table, names: Sequence[str]) -> 
     return [name for name in dict.fromkeys(wanted) if name in names]
 
 
-def _run(query: str, table: pa.Table, sweeps: Mapping[str, SweepRecord]) -> pd.DataFrame:
-    """Run a query on the table `trials`, and on a view for each sweep."""
-    column, constant = duckdb.ColumnExpression, duckdb.ConstantExpression
+def _run(query: str, table: pa.Table) -> pd.DataFrame:
+    """Run a query on the table `trials`."""
     config = _SANDBOX | {"memory_limit": f"{_MEMORY_MIB}MiB"}
     with duckdb.connect(config=config) as database, ThreadPoolExecutor(1) as thread:
         database.register("arrow", table)
         database.execute("CREATE TABLE trials AS FROM arrow; SET TimeZone = 'UTC'")
-        for label, record in sweeps.items():
-            # A plain text is taken for a column if it is the name of one, such as of a metric.
-            is_of_name = column("sweep") == constant(record.name)
-            is_own = is_of_name & (column("generation") == constant(record.generation))
-            if label.lower() != "trials":
-                database.table("trials").filter(is_own).create_view(label)
         database.execute("SET lock_configuration = true")
         _check_single(query)
         # `*` numbers columns of one name. A thread, because DuckDB does not notice Ctrl-C itself.
@@ -304,10 +230,9 @@ def _cast(column: Any) -> Any:
     return pa.array([None if cell is None else str(cell) for cell in column.to_pylist()], "string")
 
 
-def _possible_metrics(sweeps: Mapping[str, SweepRecord]) -> set[str]:
-    """Return the metrics that trials of these sweeps can have, whether or not any has them."""
-    objectives = {name for record in sweeps.values() for name in record.objectives}
-    return objectives | {metric.name for metric in METRICS if metric.is_of_trials}
+def _possible_metrics(record: SweepRecord) -> set[str]:
+    """Return the metrics that trials of a sweep can have, whether or not any has them."""
+    return {*record.objectives, *(metric.name for metric in METRICS if metric.is_of_trials)}
 
 
 def _unknown_column(name: str, columns: Sequence[str]) -> str:

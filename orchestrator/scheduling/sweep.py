@@ -1,4 +1,4 @@
-"""One start of a sweep, from its spec to its report: plan, confirm, run, store a report."""
+"""One start of a sweep, from its spec to its report: plan, announce, run, store a report."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from orchestrator import __version__
 from orchestrator.analysis.statistics.bias import effect_of_other_work
@@ -23,11 +23,11 @@ from orchestrator.cluster.other_work import (
     warn_of,
 )
 from orchestrator.cluster.temporary_folders import tune_folder
-from orchestrator.core.caller import as_typed
 from orchestrator.core.errors import one_line
 from orchestrator.core.records import EndState, SweepRecord
 from orchestrator.core.start_command import UNKNOWN_START, StartCommand
 from orchestrator.core.stop_signal import Stopped, StopSignal
+from orchestrator.core.text import duration
 from orchestrator.core.trial import FinishedTrial, digest
 from orchestrator.execution.gpu_presence import GpuQuestion, GpuUse, ask_nodes
 from orchestrator.hardware import Look, Node, OtherWork, classify, observe_other_work
@@ -59,7 +59,6 @@ from orchestrator.storage.tracking.limits import ANSWER_LIMIT
 from orchestrator.storage.tracking.recorder import Recorder
 from orchestrator.storage.tracking.records import MANIFEST, Answer
 from workloads.own_code import code_folders
-from workloads.registry import find_workload
 
 if TYPE_CHECKING:
     from orchestrator.analysis.summary import ReportSummary
@@ -87,8 +86,7 @@ _END_LIMITS: Mapping[EndState, _EndLimits] = {
 class RunOptions:
     """How to run a sweep, as opposed to what the sweep is; `phase` gets what is done now.
 
-    With `wait_quiet_s` the start waits so long at most until other processes leave the CPUs alone;
-    `waiting` gets every few seconds what it waits for.
+    With `wait_quiet_s` the start waits so long at most until other processes leave the CPUs alone.
     `start` is what the user typed, for texts that say how to go on.
     """
 
@@ -102,7 +100,6 @@ class RunOptions:
     wait_quiet_s: float | None = None
     start: StartCommand = UNKNOWN_START
     phase: Callable[[str], None] = logging.getLogger("rnnsweep").info
-    waiting: Callable[[str], None] = logging.getLogger("rnnsweep").info
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -152,13 +149,13 @@ def run_checked_sweep(
     *,
     stop: StopSignal,
     view: Callable[[Plan], Watcher],
-    confirm: Callable[[Plan, int], None],
+    announce: Callable[[Plan, int], None],
 ) -> RunResult:
     """Run a sweep, or its missing trials.
 
-    `stop` is set when the user wants to stop, and `view` makes the progress view. `confirm` is
-    called once, with the plan and its number of missing trials without the trials of
-    `plan.awaited`, before the start waits for hardware or runs anything; it raises to decline.
+    `stop` is set when the user wants to stop, and `view` makes the progress view.
+    `announce` is called once, with the plan and its number of missing trials without the trials of
+    `plan.awaited`, before the start waits for hardware or runs anything.
 
     Raise `Refusal` (`StillBusy` after a wait for a quiet machine), `BaselineError` or `Stopped` if
     nothing was run, `NotRecorded` if the store was too slow at the end (nothing is lost),
@@ -172,7 +169,7 @@ def run_checked_sweep(
             if not start.hardware.on_cluster:  # whose nodes have their own copies
                 refuse_missing_data(spec)
             start.tell_other_work()
-            confirm(start.work.running, start.work.missing)  # before a cloud node is asked for
+            announce(start.work.running, start.work.missing)  # before a cloud node is asked for
             start.wait_until_quiet()
             start.wait_for_hardware()
         stopped = start.run(view)
@@ -266,44 +263,6 @@ class _Hardware:
         return {self.nodes[0].profile.hostname: seen} if seen is not None else {}
 
 
-@dataclass(slots=True)
-class _SharedData:
-    """The data that all trials of a sweep share: the first trial that lacks them ends the sweep.
-
-    `are_there` is true once a trial had them, and where a failure says nothing of the other trials.
-    `reason` is the failure of a trial that lacked them.
-    """
-
-    are_there: bool
-    reason: str | None = None
-
-    @classmethod
-    def before(
-        cls, finished: Iterable[FinishedTrial], spec: SweepSpec, *, on_cluster: bool
-    ) -> Self:
-        """Return what trials of earlier starts say of the data."""
-        # Each node of a cluster has its own copy, and a function of a user reads what it likes.
-        has_own_data = find_workload(spec.workload_name).names_own_implementations
-        says_nothing = on_cluster or has_own_data or spec.limits.failures is None
-        return cls(says_nothing or any(trial.failure is None for trial in finished))
-
-    def note_end(self, finished: FinishedTrial) -> None:
-        """Note whether a trial had the data."""
-        failure = finished.failure
-        self.are_there |= failure is None
-        if failure is not None and failure.reason == "data" and not self.are_there:
-            self.reason = failure.text
-
-    def expect(self) -> None:
-        """Raise `Stopped` if a trial lacked the data."""
-        if self.reason is not None:
-            retry = as_typed("--retry-failed", "retry_failed=True")
-            raise Stopped(
-                f"the data of the sweep cannot be had ({self.reason}): the other trials need"
-                f" the same. With the data there, {retry} runs the failed one, too"
-            )
-
-
 class _Start:
     """A start of a sweep, whose journal and store are open, and what it still has to run.
 
@@ -328,8 +287,6 @@ class _Start:
         self.failures = self.work.failures
         self.awaited = arms_worth_waiting_for(self.work.plan, self.work.history)
         self.busy: str | None = None
-        finished = records.state.finished.values()
-        self.data = _SharedData.before(finished, spec, on_cluster=hardware.on_cluster)
         self.gpus = GpuAnswers(spec, self._ask_gpus, self._uses_of_gpus)
 
     def _remaining(self, plan: Plan) -> remaining.RemainingWork:
@@ -350,14 +307,11 @@ class _Start:
     def wait_until_quiet(self) -> None:
         """Wait as long as the options allow; raise `StillBusy`, or `Stopped` at a signal."""
         if self.busy is not None and self.options.wait_quiet_s is not None:
-            self.pulse.waits_for("Waiting for a quiet machine")
+            self.options.phase(
+                f"Waiting for a quiet machine, at most {duration(self.options.wait_quiet_s)}"
+            )
             with self.stop.at_once():
-                wait_until_quiet(
-                    self._other_work,
-                    self._busy_pct,
-                    self.options.wait_quiet_s,
-                    self.options.waiting,
-                )
+                wait_until_quiet(self._other_work, self._busy_pct, self.options.wait_quiet_s)
             self.options.phase("The machine is quiet")
             self.busy = None
 
@@ -479,7 +433,9 @@ class _Start:
                 watcher.count_trial(event.trial, event.outcome)
         aims = {name: objective.direction for name, objective in spec.search.objectives.items()}
         models = BestModels(records.models, aims, records.state.finished.values())
-        session = Session(spec, dispatcher, records.journal, self._record, watcher, models)
+        session = Session(
+            spec, dispatcher, records.journal, records.recorder.queue_trial, watcher, models
+        )
         membership = Membership(self.hardware.nodes)
         on_cluster = self.hardware.on_cluster
         wait_s = spec.limits.node_wait_s if on_cluster else 0.0
@@ -494,15 +450,9 @@ class _Start:
             if recovery.requested:
                 withdraw_request()
 
-    def _record(self, finished: FinishedTrial) -> None:
-        """Queue a trial for the store; note whether it had the sweep's data."""
-        self.records.recorder.queue_trial(finished)
-        self.data.note_end(finished)
-
     def _stop_if_asked(self) -> None:
-        """Raise `Stopped` if the user stopped the sweep, its data are missing, or it is taken."""
+        """Raise `Stopped` if the user stopped the sweep, or another driver has taken it over."""
         self.stop.check()
-        self.data.expect()
         if isinstance(trouble := self.records.recorder.trouble, LeaseHeld):
             raise Stopped(str(trouble))
 

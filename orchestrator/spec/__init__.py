@@ -1,7 +1,7 @@
 """The spec of a sweep: YAML in, one frozen, checked SweepSpec out."""
 
 from orchestrator.spec.errors import Problem, SpecError
-from orchestrator.spec.reading import expect_usable, load_spec, parse_spec
+from orchestrator.spec.reading import load_spec, parse_spec
 from orchestrator.spec.sections import HardwareEntry, Price
 from orchestrator.spec.space import Choices, Dimension, Objective, Range, Search
 from orchestrator.spec.sweep_spec import SweepSpec
@@ -17,7 +17,6 @@ __all__ = [
     "Search",
     "SpecError",
     "SweepSpec",
-    "expect_usable",
     "load_spec",
     "parse_spec",
 ]

@@ -5,7 +5,6 @@ that do not fit the workload or each other.
 """
 
 import pathlib
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -112,12 +111,6 @@ def refuse_object(source: str, spec: SweepSpec, findings: Sequence[ProblemAtPath
     return yaml_locations.YamlDocument(source, spec.model_dump(mode="json"), {}).refusal(findings)
 
 
-def expect_usable(spec: SweepSpec, source: str) -> None:
-    """Make the checks of `parse_spec` on a spec that Python code made, its imports included."""
-    if findings := checks.inconsistencies(spec) or unusable_classes(spec):
-        raise refuse_object(source, spec, findings)
-
-
 def unusable_classes(spec: SweepSpec) -> list[ProblemAtPath]:
     """Import and make a sampler and a pruner of the user's; return why they cannot be used."""
     findings = list[ProblemAtPath]()
@@ -148,40 +141,10 @@ def _with_price_file(
     path = folder / name
     kind = f"a file of prices, which {document.place(('prices',)).text} names"
     table = yaml_locations.parse_yaml(yaml_locations.read_spec_text(path, kind), source=str(path))
-    _checked_prices(table, table.data)
-    return {**document.data, "prices": table.data["prices"]}
-
-
-def read_prices(overrides: Sequence[str], folder: pathlib.Path) -> tuple[sections.Price, ...]:
-    """Return the prices that a report is to count with, from `prices=…` as in a spec.
-
-    A file of prices is looked up in `folder`. Raise `SpecError` for wrong prices, and for any other
-    key: a report cannot change what was measured.
-    """
-    document = yaml_locations.parse_yaml(
-        "{}", source="a report", overrides=overrides, example="prices=prices.yaml"
-    )
-    others = [key for key in document.data if key != "prices"]
-    if others:
-        start = "rnnsweep run SPEC " + shlex.join(
-            word for override in overrides for word in ("--set", override)
-        )
-        hint = f"a report reads what was measured; the sweep gets other values by a start: {start}"
-        expected = "prices, the one key that a report can set"
-        raise document.refusal(
-            ProblemAtPath((key,), expected, repr(key), hint if key == others[0] else "")
-            for key in others
-        )
-    return _checked_prices(document, _with_price_file(document, folder))
-
-
-def _checked_prices(
-    document: yaml_locations.YamlDocument, data: Mapping[str, Any]
-) -> tuple[sections.Price, ...]:
-    """Return the prices of data with this key alone; raise the errors at their places."""
     try:
-        return _PriceFile.model_validate(data).prices
+        _PriceFile.model_validate(table.data)
     except ValidationError as error:
-        raise document.refusal(
+        raise table.refusal(
             from_pydantic(error, {(): _PriceFile, ("prices", "*"): sections.Price})
         ) from None
+    return {**document.data, "prices": table.data["prices"]}

@@ -34,9 +34,6 @@ MAX_VALUES = 10_000
 MAX_DEPTH = 32
 MAX_CHARACTERS = 1_000_000
 
-_MOST_FILES = 4
-"""The most names of other files that a hint lists where a file is missing."""
-
 ShortForms: TypeAlias = Mapping[str, Mapping[str, Any]]
 """Short forms: for each dotted key the words for its mapping, and their meanings."""
 
@@ -131,24 +128,14 @@ def read_spec_text(path: pathlib.Path, kind: str, names: Iterable[str] = ()) -> 
 
 
 def _files_meant(missing: pathlib.Path, names: Iterable[str]) -> str:
-    """Return a hint with what may be meant: YAML files next to a missing one or in `sweeps/`.
-
-    One of `names` may be meant as well. If nothing is like the missing one, the hint lists the
-    nearest few files, or names where there are no files.
-    """
-    files: dict[str, list[pathlib.Path]] = {}
-    for folder in (missing.parent, missing.parent / "sweeps"):
-        for file in sorted(folder.glob("*.y*ml")):
-            files.setdefault(file.stem, []).append(file)
-    named = {name: [pathlib.Path(name)] for name in names}
-    all_meant = {stem: [*files.get(stem, ()), *named.get(stem, ())] for stem in (*files, *named)}
-    if near := difflib.get_close_matches(missing.stem, all_meant, n=1):
-        return f"did you mean {' or '.join(map(str, all_meant[near[0]]))}?"
-    files = files or named
-    nearest = difflib.get_close_matches(missing.stem, files, n=_MOST_FILES, cutoff=0.0)
-    shown = [str(file) for stem in nearest for file in files[stem]]
-    more = ", …" if len(files) > len(nearest) else ""
-    return f"there are {', '.join(shown)}{more}" if shown else ""
+    """Return a hint with the nearest YAML file next to a missing one or in `sweeps/`, or a name."""
+    folders = (missing.parent, missing.parent / "sweeps")
+    files = [file for folder in folders for file in sorted(folder.glob("*.y*ml"))]
+    by_name: dict[str, list[pathlib.Path]] = {}
+    for file in (*files, *map(pathlib.Path, names)):
+        by_name.setdefault(file.stem, []).append(file)
+    near = difflib.get_close_matches(missing.stem, by_name, n=1)
+    return f"did you mean {' or '.join(map(str, by_name[near[0]]))}?" if near else ""
 
 
 def parse_yaml(

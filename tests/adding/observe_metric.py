@@ -38,11 +38,9 @@ def main() -> None:
         "titles": [measure.title for measure in (*summary.measures, *summary.expenses)],
         "report": render(summary, "text", full=True),
         "steps_per_s": summary.arms[0].measures["steps_per_s"].median,
-        "rows": query_records({"sweep": record}, "grad_norm < 1", ["grad_norm"])[
-            "grad_norm"
-        ].tolist(),
+        "rows": query_records(record, "grad_norm < 1", ["grad_norm"])["grad_norm"].tolist(),
         "possible": len(
-            query_records({"sweep": build_record([build_trial(0, PORTABLE)])}, "grad_norm IS NULL")
+            query_records(build_record([build_trial(0, PORTABLE)]), "grad_norm IS NULL")
         ),
     }
     print(json.dumps(observed))

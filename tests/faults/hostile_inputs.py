@@ -79,7 +79,6 @@ VALUES = HostileWords(
         "query quickstart --columns",
         "query quickstart --sort",
         "query quickstart --limit",
-        "query quickstart --also",
         "query quickstart --format",
         "report quickstart --section",
         "best quickstart --min",

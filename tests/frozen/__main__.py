@@ -92,8 +92,8 @@ def main() -> None:
 
         for sweep, spec in SPECS.items():
             (folder / f"{sweep}.yaml").write_text(json.dumps({"name": sweep, **spec}))
-            rnnsweep("run", f"{sweep}.yaml", "--yes", "--quiet", may_fail=True)
-        rnnsweep("run", "failing.yaml", "--yes", "--quiet", "--fresh", may_fail=True)
+            rnnsweep("run", f"{sweep}.yaml", "--quiet", may_fail=True)
+        rnnsweep("run", "failing.yaml", "--quiet", "--fresh", may_fail=True)
         kept = folder / "kept"
         kept.mkdir()
         for sweep in SWEEPS:

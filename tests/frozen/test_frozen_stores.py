@@ -129,7 +129,7 @@ def test_run_continues_a_former_sweep(home: Path, tmp_path: Path) -> None:
     def rnnsweep(*words: str, code: int) -> str:
         return python("-m", "orchestrator", *words, cwd=tmp_path).expect(code).out
 
-    rnnsweep("run", "failing.yaml", "--yes", "--set", "search.configs=4", code=1)
+    rnnsweep("run", "failing.yaml", "--set", "search.configs=4", code=1)
     report = json.loads(rnnsweep("report", "failing", "--format", "json", code=0))
     # On a machine of another class than the store's the arms of this machine begin anew.
     good = {

@@ -222,7 +222,7 @@ def test_every_other_node_joins_before_the_sweep_begins(ended: EndedSweep) -> No
 def test_the_sweep_runs_on_the_head_with_its_address(ended: EndedSweep) -> None:
     sweep = ended.call("rnnsweep run")
     assert sweep.startswith("head0: rnnsweep run sweep.yaml --address ")
-    assert sweep.endswith(f":{ended.port} --yes")
+    assert sweep.endswith(f":{ended.port}")
 
 
 @pytest.mark.full

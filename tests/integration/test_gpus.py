@@ -66,7 +66,7 @@ def test_gpus_that_the_frameworks_cannot_use_fail_no_trial(home: Home, tmp_path:
     arms = ("arms.implementations=[torch/portable]", "baseline=torch/portable")
     quickly = [f"--set={one}" for one in ("search.configs=1", "settings.epochs=1", *arms)]
     spec = ROOT / "sweeps/quickstart.yaml"
-    done = home.run("run", spec, "--yes", *quickly, **environ).expect(0)
+    done = home.run("run", spec, *quickly, **environ).expect(0)
     assert "NVIDIA H100" in done.err, "NVML shows it"
     outcomes = [trial["outcome"]["status"] for trial in home.finished("quickstart")]
     assert outcomes == ["complete"], "on the arm of the CPU"

@@ -19,7 +19,6 @@ from orchestrator.hardware.gpu_readers.reader import (
     GpuMemory,
     GpuReader,
     GpuSample,
-    LinkTraffic,
     OpenGpuReader,
     listed_indices,
 )
@@ -107,7 +106,6 @@ class NvmlDevice(GpuDevice):
             memory=self.memory(),
             temperature_c=self.temperature_c(),
             sm_clock_mhz=self.sm_clock_mhz(),
-            memory_clock_mhz=self.memory_clock_mhz(),
             clock_state=self.clock_state(),
         )
 
@@ -150,10 +148,6 @@ class NvmlDevice(GpuDevice):
         """Return the clock of the streaming multiprocessors."""
         return _number(self._read(pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_SM))
 
-    def memory_clock_mhz(self) -> float | None:
-        """Return the clock of the memory."""
-        return _number(self._read(pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_MEM))
-
     def max_sm_clock_mhz(self) -> float | None:
         """Return the highest clock of the streaming multiprocessors."""
         return _number(self._read(pynvml.nvmlDeviceGetMaxClockInfo, pynvml.NVML_CLOCK_SM))
@@ -185,14 +179,6 @@ class NvmlDevice(GpuDevice):
         """Return the ids of the processes that compute on it; 0 for each of another container."""
         processes = self._read(pynvml.nvmlDeviceGetComputeRunningProcesses)
         return None if processes is None else tuple(int(process.pid) for process in processes)
-
-    def link_traffic(self) -> LinkTraffic:
-        """Read the traffic over PCIe in the next 20 ms, in each direction: the calls wait."""
-        received, sent = (
-            self._read(pynvml.nvmlDeviceGetPcieThroughput, direction)
-            for direction in (pynvml.NVML_PCIE_UTIL_RX_BYTES, pynvml.NVML_PCIE_UTIL_TX_BYTES)
-        )
-        return LinkTraffic(_divided(received, 1024), _divided(sent, 1024))
 
     def pcie_generation(self) -> int | None:
         """Return the generation of PCIe that GPU and slot can do."""

@@ -100,14 +100,6 @@ def test_a_machine_without_free_memory_is_no_bug(run: Run, monkeypatch: pytest.M
     assert run("hardware")[:2] == (3, "")
 
 
-def test_a_variable_that_numpy_cannot_read_is_refused(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", "x")
-    code, _, err = run("hardware")
-    assert code == 2 and err.startswith("Error: SOURCE_DATE_EPOCH: expected a whole number")
-
-
 def test_a_deep_json_file_is_refused(run: Run, tmp_path: Path) -> None:
     deep = tmp_path / "deep.json"
     deep.write_text("[" * 100_000 + "]" * 100_000)

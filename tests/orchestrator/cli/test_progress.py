@@ -9,7 +9,7 @@ from rich.console import Console
 
 from orchestrator.cli import progress
 from orchestrator.cli.messages import Messages
-from orchestrator.cli.progress import LiveView, PlainLines, WaitingLine, make_view
+from orchestrator.cli.progress import LiveView, PlainLines, make_view
 from orchestrator.core.records import Direction
 from orchestrator.core.trial import FailureRecord, Outcome, Trial
 from orchestrator.execution.job import JobProgress
@@ -102,18 +102,6 @@ def test_a_pipe_is_never_silent_for_long(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "and 1 other job" in printed(out)
 
 
-def test_the_fastest_arm_so_far_is_shown_now_and_then() -> None:
-    out, laid = console(), build_plan(classify([build_node("a")]), implementations=2, blocks=40)
-    view = make_view(out, laid)
-    for assignment in finish_all_assignments(build_dispatcher(laid)):
-        view.trial_finished(assignment.trial, timed(assignment.trial))
-    leads = [line for line in printed(out).splitlines() if line.startswith("so far")]
-    assert leads[0].startswith("so far tensorflow/kernel1 leads: ")
-    assert leads[-1].startswith("so far tensorflow/kernel1 is fastest: ")
-    assert leads[-1].endswith("over 40 blocks")
-    assert len(leads) == 14, "each ranking reads all trials"
-
-
 def test_scripts_get_an_object_for_each_event() -> None:
     out = console(terminal=True)
     view = make_view(out, PLAN, Messages(are_json=True), quiet=True)
@@ -150,26 +138,11 @@ def test_the_end_of_blocks_changes_the_total() -> None:
     assert (view.total, view.blocks_expected) == ("4", 1)
 
 
-def test_a_wait_is_shown_in_place_on_a_terminal_and_now_and_then_in_a_log(
+def test_the_live_view_fits_and_shows_blocks_failures_and_what_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("TERM", "xterm")
-    screen, log, events = console(terminal=True), console(), console()
-    for out, form in ((screen, Messages()), (log, Messages()), (events, Messages(are_json=True))):
-        with WaitingLine(out, form) as waiting:
-            for number in range(3):
-                waiting.show(f"look {number}")
-    assert printed(log) == "look 0\n"
-    assert [event["text"] for event in read_events(printed(events))] == ["look 0"]
-    assert "look 2" in printed(screen)
-
-
-@pytest.mark.parametrize("width", [80, 100])
-def test_the_live_view_fits_and_shows_blocks_failures_and_what_runs(
-    width: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setenv("TERM", "xterm")  # a dumb terminal gets plain lines
-    screen = console(terminal=True, width=width)
+    screen = console(terminal=True)
     view = make_view(console(terminal=True), PLAN)
     assert isinstance(view, LiveView)
     for number, assignment in enumerate(ASSIGNMENTS[:9]):
@@ -185,7 +158,7 @@ def test_the_live_view_fits_and_shows_blocks_failures_and_what_runs(
     for words in ("▸ 3 epochs done, 0 s: block 2", "▸ slice 24 of at most 96, ± 2.3 %, 0 s: block"):
         assert words in shown
     assert "tensorflow/kernel1 leads: " in shown and ": 1 failed" in shown
-    assert max(map(len, shown.splitlines())) <= width
+    assert max(map(len, shown.splitlines())) <= 80
 
 
 def test_trials_of_an_earlier_start_count_as_far_as_they_are_planned_but_are_no_pace() -> None:

@@ -44,7 +44,6 @@ from tests.orchestrator.storage.tracking.recording import writer
             "report none --full -o r.json",
             "--full: expected --format text or markdown, received json",
         ),
-        ("report none --set prices=3", "--set prices=3: prices: expected a list"),
         ("best none --min val_accuracy", "'--min': expected METRIC=NUMBER"),
         ("best none --min loss=1 --min loss=2", "expected one limit for loss"),
         ("bench tensorflow/portable --export-json none/b.json", "no folder none"),

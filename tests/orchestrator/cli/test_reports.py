@@ -79,18 +79,6 @@ def test_text_is_coloured_where_colours_are_wanted(
     assert not is_coloured()
 
 
-def test_a_finished_sweep_has_costs_by_prices_that_are_set_for_a_report(report: Run) -> None:
-    def costs(*options: str) -> list[float | None]:
-        trials = json.loads(report("--format", "json", *options)[1])["trials"]
-        return [trial["metrics"].get("cost_usd") for trial in trials]
-
-    price = "{hardware: cpu, usd_per_hour: 3.6, source: a bill, date: 2026-11-21}"
-    Path("bills.yaml").write_text(f"prices:\n- {price}\n")
-    for prices in (f"[{price}]", "bills.yaml"):
-        assert costs("--set", f"prices={prices}") == [pytest.approx(5.5 / 1000)] * 14
-    assert costs() == [None] * 14, "the sweep itself is not changed"
-
-
 def test_plots_are_drawn_with_the_report(report: Run, tmp_path: Path) -> None:
     folder = tmp_path / "plots"
     code, out, err = report("--plots", str(folder))

@@ -39,7 +39,7 @@ class Ends(Protocol):
 
 @pytest.fixture
 def ends(run: Run, monkeypatch: pytest.MonkeyPatch) -> Ends:
-    """`rnnsweep run` with a sweep that is confirmed, may begin, and ends like this."""
+    """`rnnsweep run` with a sweep that is announced, may begin, and ends like this."""
 
     def ends(
         outcome: RunResult | BaseException, *options: str, begun: bool = True
@@ -49,10 +49,10 @@ def ends(run: Run, monkeypatch: pytest.MonkeyPatch) -> Ends:
             options: RunOptions,
             *,
             view: Callable[[Plan], PlainLines],
-            confirm: Callable[[Plan, int], None],
+            announce: Callable[[Plan, int], None],
             **__: Any,
         ) -> RunResult:
-            confirm(PLAN, 16)
+            announce(PLAN, 16)
             if begun:
                 view(PLAN)
             if isinstance(outcome, BaseException):

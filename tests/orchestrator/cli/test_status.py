@@ -174,9 +174,7 @@ def test_the_driver_is_stopped(tmp_path: Path, driver: subprocess.Popen[str]) ->
         stop_local_sweep(tmp_path, "mine")
 
 
-@pytest.mark.parametrize(
-    "other", [{"machine": "another boot"}, {"started_s": 1.0}, {"pid": -1}, None]
-)
+@pytest.mark.parametrize("other", [{"machine": "another boot"}, {"started_s": 1.0}, None])
 def test_nobody_else_is_signalled(
     tmp_path: Path, driver: subprocess.Popen[str], other: dict[str, Any] | None
 ) -> None:

@@ -1,8 +1,6 @@
 """A double of Ray's job server, at its HTTP boundary: it keeps requests, and jobs end as set."""
 
-import io
 import json
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
@@ -26,14 +24,8 @@ class JobServer:
 
     def add(self, sweep: str, number: int = 1, **details: Any) -> str:
         id = f"rnnsweep-{sweep}-{number}"
-        metadata = {"rnnsweep_sweep": sweep, "rnnsweep_digest": details.pop("digest", "other")}
-        self.jobs[id] = {**_job(id, metadata), "driver_node_id": "n", **details}
+        self.jobs[id] = {**_job(id, {"rnnsweep_sweep": sweep}), "driver_node_id": "n", **details}
         return id
-
-    def files(self) -> list[str]:
-        (package,) = self.packages.values()
-        with zipfile.ZipFile(io.BytesIO(package)) as archive:
-            return archive.namelist()
 
     def answer(self, method: str, path: str, body: bytes) -> tuple[int, Any]:
         words = [word for word in path.split("/") if word][1:]

@@ -25,11 +25,11 @@ def test_each_column_is_in_the_run_and_the_sheet() -> None:
     for stored, columns in ((content.params, PARAMS), (content.tags, TAGS)):
         for column in columns:
             assert (column.name in stored) == (column.get(build_full_trial()) is not None)
-    sheet = trial_table([build_record([build_trial(0, PORTABLE)], (PORTABLE,))]).column_names
+    sheet = trial_table(build_record([build_trial(0, PORTABLE)], (PORTABLE,))).column_names
     names = [column.name for column in COLUMNS]
     assert [name for name in sheet if name in names] == names
     (row,) = trial_table(
-        [build_record([build_trial(0, ARMS_OF_CELLS[1])], ARMS_OF_CELLS)]
+        build_record([build_trial(0, ARMS_OF_CELLS[1])], ARMS_OF_CELLS)
     ).to_pylist()
     assert (row["variant"], row["cell"]) == ("gru", "gru")
 

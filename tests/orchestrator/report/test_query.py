@@ -7,7 +7,6 @@ import math
 import os
 import signal
 import threading
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ from tests.building.trials import build_failed_trial, build_full_trial, build_tr
 from tests.orchestrator.cli.typed_commands import Run, type_command
 from tests.orchestrator.storage.tracking.recording import record
 
-SWEEPS = {"quickstart": build_paired_record(4)}
+SWEEP = build_paired_record(4)
 LOSSES = build_record(
     [
         build_trial(block, PORTABLE, loss=loss)
@@ -60,7 +59,7 @@ HOSTILE = Arm("=cmd|' /C calc'!A0", build_cpu_use("\x1b[31m<script>\u202e\ud800"
 
 
 def rows(record: SweepRecord, where: str, columns: list[str], **options: Any) -> list[list[Any]]:
-    frame = query_records({"quickstart": record}, where, columns, **options)
+    frame = query_records(record, where, columns, **options)
     return frame.astype(object).where(frame.notna(), None).to_numpy().tolist()
 
 
@@ -76,7 +75,7 @@ def rows(record: SweepRecord, where: str, columns: list[str], **options: Any) ->
     ],
 )
 def test_a_condition_selects_trials(where: str, count: int) -> None:
-    assert len(query_records(SWEEPS, where)) == count
+    assert len(query_records(SWEEP, where)) == count
 
 
 @pytest.mark.parametrize(
@@ -124,7 +123,7 @@ def test_rows_are_sorted_with_missing_values_last() -> None:
 )
 def test_a_wrong_condition_is_explained(name: str, where: str, message: str) -> None:
     with pytest.raises(QueryError) as error:
-        query_records({"quickstart": RECORDS[name]}, where)
+        query_records(RECORDS[name], where)
     assert message in str(error.value)
     assert "\x1b" not in str(error.value) and "Candidate" not in str(error.value)
 
@@ -143,19 +142,19 @@ def test_a_wrong_condition_is_explained(name: str, where: str, message: str) -> 
 def test_a_query_reads_only_trials(sql: str) -> None:
     frame = pd.DataFrame({"units": [1]})
     with pytest.raises(QueryError):
-        query_records(SWEEPS, sql=sql)
+        query_records(SWEEP, sql=sql)
     assert len(frame) == 1
 
 
 def test_results_have_the_types_and_names_of_their_columns() -> None:
     statement = "SELECT sum(units), 0.5, [1], now(), units, units FROM trials GROUP BY 5"
-    mixed = query_records(SWEEPS, sql=statement)
+    mixed = query_records(SWEEP, sql=statement)
     assert [str(dtype) for dtype in mixed.dtypes] == [
         "float64", "float64", "string", "datetime64[ms, UTC]", "Int64", "Int64",
     ]  # fmt: skip
     assert list(mixed)[-2:] == ["units", "units_1"]
     pivoted = query_records(
-        SWEEPS, sql="PIVOT trials ON implementation USING median(step_ms) GROUP BY units"
+        SWEEP, sql="PIVOT trials ON implementation USING median(step_ms) GROUP BY units"
     )
     assert list(pivoted) == ["units", "tensorflow/portable", "tensorflow/portable+xla"]
     frame = query(STARTED, columns=["block", "arm", "jit", "started"], sort=["-block"])
@@ -165,22 +164,7 @@ def test_results_have_the_types_and_names_of_their_columns() -> None:
     assert list(frame["block"]) == [1, 0]
     empty = query(build_paired_record(1), "units > 1000", ["units"])
     assert (len(empty), str(empty["units"].dtype)) == (0, "Int64")
-    assert len(query_records({"quickstart": build_record([])}, lists=True))
-
-
-def test_several_sweeps() -> None:
-    other = replace(build_paired_record(2), name="other")
-    second = replace(build_paired_record(3), generation=2)
-    sweeps = {**SWEEPS, "other": other, "quickstart#2": second}
-    counts = "SELECT sweep, generation, count(*) FROM trials GROUP BY ALL ORDER BY 1, 2"
-    assert query_records(sweeps, sql=counts).to_numpy().tolist() == [
-        ["other", 1, 4],
-        ["quickstart", 1, 8],
-        ["quickstart", 2, 6],
-    ]
-    joined = 'FROM quickstart JOIN "quickstart#2" AS second USING (block, arm)'
-    assert len(query_records(sweeps, sql=joined)) == 6
-    assert len(query(build_paired_record(4), "block = 0", also=[other, second])) == 6
+    assert len(query_records(build_record([]), lists=True))
 
 
 def test_an_endless_query_can_be_interrupted() -> None:
@@ -189,13 +173,13 @@ def test_an_endless_query_can_be_interrupted() -> None:
         "SELECT count(*) FROM range(1000000000000) a, range(1000000) b WHERE a.range = b.range + 1"
     )
     with pytest.raises(KeyboardInterrupt):
-        query_records(SWEEPS, sql=endless)
+        query_records(SWEEP, sql=endless)
 
 
 def test_a_query_runs_in_a_sandbox_that_it_cannot_open() -> None:
     names = "('enable_external_access', 'autoload_known_extensions', 'lock_configuration')"
     read = query_records(
-        SWEEPS, sql=f"SELECT name, value FROM duckdb_settings() WHERE name IN {names}"
+        SWEEP, sql=f"SELECT name, value FROM duckdb_settings() WHERE name IN {names}"
     )
     assert dict(zip(read["name"], read["value"], strict=True)) == {
         "enable_external_access": "false",
@@ -204,15 +188,9 @@ def test_a_query_runs_in_a_sandbox_that_it_cannot_open() -> None:
     }
 
 
-@pytest.mark.filterwarnings("error")
-def test_a_sweep_may_have_the_name_of_a_column() -> None:
-    f1 = build_record([build_trial(0, PORTABLE, metrics={"f1": 0.5})], name="f1")
-    assert query_records({"f1": f1}, sql="SELECT f1 FROM f1").to_numpy().tolist() == [[0.5]]
-
-
 def test_hostile_names_are_escaped() -> None:
     frame = query_records(
-        {"s": build_record([build_trial(0, HOSTILE)], [HOSTILE])},
+        build_record([build_trial(0, HOSTILE)], [HOSTILE]),
         "",
         ["implementation", "hardware"],
     )
@@ -228,14 +206,14 @@ def test_hostile_names_are_escaped() -> None:
 @pytest.mark.parametrize("start", ["=", "@", "\t=", "\r=", " ="])
 def test_no_csv_cell_is_a_formula(start: str) -> None:
     finished = build_trial(0, config={f"{start}x": f"{start}1", "lr": -0.5})
-    frame = query_records({"s": build_record([finished])}, "", [f"{start}x", "lr"])
+    frame = query_records(build_record([finished]), "", [f"{start}x", "lr"])
     head, (cell, number) = csv.reader(io.StringIO(as_bytes(frame, "csv", {}).decode(), newline=""))
     assert not any(text.strip().startswith(("=", "@")) for text in (*head, cell))
     assert number == "-0.5"
 
 
 def test_formats_agree(tmp_path: Path) -> None:
-    frame = query_records({"s": STARTED}, "", ["block", "arm", "step_ms", "jit", "started"])
+    frame = query_records(STARTED, "", ["block", "arm", "step_ms", "jit", "started"])
     body = json.loads(as_bytes(frame, "json", {"sweep": "s"}))
     assert (body["format"], body["version"], body["sweep"]) == ("rnnsweep-query", 2, "s")
     kinds = ["whole", "text", "number", "truth", "time"]
@@ -281,7 +259,7 @@ CELLS = {
 
 @pytest.mark.parametrize(("sql", "cells"), CELLS.values(), ids=CELLS)
 def test_every_format_takes_every_cell(sql: str, cells: list[Any]) -> None:
-    frame = query_records(SWEEPS, sql=sql)
+    frame = query_records(SWEEP, sql=sql)
     read = json.loads(as_bytes(frame, "json", {}))["rows"]
     assert [row["cell"] for row in read] == cells
     _, *lines = csv.reader(io.StringIO(as_bytes(frame, "csv", {}).decode()))
@@ -322,18 +300,12 @@ def test_the_command_writes_a_file(run: Run, tmp_path: Path) -> None:
     assert (row["units"], row["val_accuracy"], row["cell"]) == ("32", "0.875", "lstm")
 
 
-def test_the_command_answers_sql_over_several_sweeps(run: Run) -> None:
-    counts = "SELECT generation, count(*) AS n FROM trials GROUP BY ALL"
-    code, out, err = run("query", "quickstart", "--also", "quickstart#1", "--sql", counts)
-    assert (code, out.split(), err) == (0, ["generation", "n", "1", "10"], "")
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["quickstart", "--columns", "block,val_acuracy"], "did you mean val_accuracy?"),
         (["quickstart", "units > 1", "--sql", "FROM trials"], "--sql: expected no WHERE"),
-        (["quickstart", "--also", "other"], "other"),
+        (["other"], "other"),
     ],
 )
 def test_wrong_input_is_exit_code_2(run: Run, arguments: list[str], message: str) -> None:

@@ -14,7 +14,7 @@ import pytest
 from orchestrator.cluster.membership import NodeRequest
 from orchestrator.cluster.other_work import StillBusy
 from orchestrator.core.stop_signal import Stopped, StopSignal
-from orchestrator.core.trial import FailureRecord, FinishedTrial
+from orchestrator.core.trial import FinishedTrial
 from orchestrator.hardware import Node, OtherWork, classify
 from orchestrator.planning.plan import Plan, UnusableGpu, make_plan
 from orchestrator.scheduling.recovery import Recovery
@@ -106,7 +106,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
         stop = StopSignal(lambda: None)
         chosen = RunOptions(tmp_path, "sqlite://", **options)
         with stop:
-            return run_checked_sweep(spec, chosen, stop=stop, view=view, confirm=confirm)
+            return run_checked_sweep(spec, chosen, stop=stop, view=view, announce=confirm)
 
     return run
 
@@ -161,10 +161,8 @@ def test_a_start_waits_for_a_quiet_machine_or_gives_up_before_anything_runs(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("orchestrator.cluster.other_work._BETWEEN_LOOKS_S", 0.0)
-    waited = list[str]()
-    options: dict[str, Any] = {"trials": finish(6), "waiting": waited.append}
+    options: dict[str, Any] = {"trials": finish(6)}
     run(build_spec(BASE), Store(), looks=[74.0, 60.0, 2.0, 2.0], wait_quiet_s=600.0, **options)
-    assert len(waited) == 1 and "60 %" in waited[0]
     store = Store()
     with pytest.raises(StillBusy, match="clang 80 %"):
         run(build_spec(BASE), store, fresh=True, looks=[74.0, 80.0], wait_quiet_s=0.0, **options)
@@ -179,33 +177,6 @@ def test_a_study_that_cannot_be_written_is_a_warning(run: Run) -> None:
     (warning,) = result.warnings
     assert "study.db" in warning and "No space left" in warning
     assert result.record.state == "complete"
-
-
-@pytest.mark.parametrize(
-    ("before", "changes", "stops"),
-    [
-        pytest.param([], {}, True, id="no trial had them"),
-        pytest.param(["complete"], {}, False, id="a trial had them"),
-        pytest.param([], {"limits": {"failures": None}}, False, id="failures are not limited"),
-        pytest.param([], BASE, False, id="a function has data of its own"),
-    ],
-)
-def test_a_sweep_without_its_data_is_stopped_by_the_first_trial(
-    run: Run, before: list[str], changes: Any, *, stops: bool
-) -> None:
-    outcomes = [build_outcome(status=status) for status in before]
-    missing = build_outcome(status="failed", failure=FailureRecord("data", "no such file"))
-
-    def run_trials(recovery: Recovery, folder: Path, path: Any, check: Callable[[], None]) -> None:
-        for outcome in (*outcomes, missing):
-            assignment = recovery.session.assign()
-            assert assignment is not None
-            recovery.session.finish(assignment, outcome)
-        check()
-
-    spec = build_spec(**{**BUILT_IN, **changes})
-    stopped = run(spec, Store(), trials=run_trials).stopped
-    assert (stopped is not None and "no such file" in stopped.reason) == stops
 
 
 def test_missing_data_are_refused_where_a_trial_would_need_them(
@@ -404,7 +375,7 @@ def test_a_sweep_that_waits_is_confirmed_once_and_before_it_asks_for_nodes(
     monkeypatch.setattr(f"{MODULE}.requested_nodes", asked_for)
 
     def confirm(plan: Plan, missing: int) -> None:
-        assert (missing, plan.awaited_trials) == (6, 6)
+        assert missing == 6
         events.append("confirm")
         if declines:
             raise Declined

@@ -24,12 +24,6 @@ MALFORMED_ARMS = [
         hint="'gpu'",
     ),
     MalformedSpec(
-        name="a misspelt kernel",
-        replaced={"- tensorflow/cudnn": "- tensorflow/cudn"},
-        key="arms.implementations[1]",
-        expected="a kernel among auto, portable, cudnn",
-    ),
-    MalformedSpec(
         name="the same option twice",
         replaced={"- tensorflow/cudnn": "- tensorflow/portable+xla+xla"},
         key="arms.implementations[1]",
@@ -52,14 +46,6 @@ MALFORMED_ARMS = [
         },
         key="arms.hardware[2]",
         expected="each hardware class once",
-    ),
-    MalformedSpec(
-        name="a misspelt key of hardware",
-        replaced={"hardware": "hardware:\n  - {class: cpu, thread: 2}"},
-        line="- {class: cpu, thread: 2}",
-        key="arms.hardware[0].thread",
-        expected="class, labels, cpus, threads, settings, measure, wait_s",
-        hint="'threads'",
     ),
     MalformedSpec(
         name="hardware without a class or labels",
@@ -115,21 +101,6 @@ MALFORMED_ARMS = [
         replaced={"hardware": "hardware: [{class: cpu, settings: {units: 8}}]"},
         key="arms.hardware[0].settings.units",
         expected="a setting that no config has",
-    ),
-    MalformedSpec(
-        name="a misspelt baseline",
-        added="baseline: tensorflow/cudnnn",
-        key="baseline",
-        expected="an implementation of this sweep",
-        hint="'tensorflow/cudnn'",
-    ),
-    MalformedSpec(
-        name="a misspelt implementation that is the baseline",
-        replaced={"- tensorflow/portable": "- tensorflow/portabel"},
-        added="baseline: tensorflow/portable",
-        line="- tensorflow/portabel",
-        key="arms.implementations[0]",
-        expected="a kernel among",
     ),
     MalformedSpec(
         name="the same variant twice",

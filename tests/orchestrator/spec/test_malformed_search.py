@@ -10,13 +10,6 @@ from tests.orchestrator.spec.example_specs import LISTED_CONFIGS, MalformedSpec,
 
 MALFORMED_SEARCHES = [
     MalformedSpec(
-        name="a misspelt sampler",
-        replaced={"sampler": "sampler: tpee"},
-        key="search.sampler",
-        expected="random",
-        hint="'tpe'",
-    ),
-    MalformedSpec(
         name="more configs than the space has",
         replaced={"configs": "configs: 5", "units": ""},
         key="search.configs",
@@ -100,13 +93,6 @@ MALFORMED_SEARCHES = [
         expected="a value",
     ),
     MalformedSpec(
-        name="a misspelt bound",
-        replaced={"units": "units: {low: 16, hihg: 32}"},
-        key="search.space.units.hihg",
-        expected="high",
-        hint="'high'",
-    ),
-    MalformedSpec(
         name="a misspelt key of a dimension",
         replaced={"batch_size": "batch_size: {choice: [1, 2]}"},
         key="search.space.batch_size.choice",
@@ -120,12 +106,6 @@ MALFORMED_SEARCHES = [
         expected="a list of choices, or {low",
     ),
     MalformedSpec(
-        name="no choices",
-        replaced={"batch_size": "batch_size: []"},
-        key="search.space.batch_size",
-        expected="at least 1",
-    ),
-    MalformedSpec(
         name="the same choice twice",
         replaced={"batch_size": "batch_size: [32, 64, 32]"},
         key="search.space.batch_size",
@@ -137,26 +117,6 @@ MALFORMED_SEARCHES = [
         line="- null",
         key="search.space.batch_size[1]",
         expected="a number, a text",
-    ),
-    MalformedSpec(
-        name="a misspelt parameter",
-        replaced={"units": "unit: [16, 32]"},
-        key="search.space.unit",
-        expected="a setting of image_rows",
-        hint="'units'",
-    ),
-    MalformedSpec(
-        name="a bound that the setting cannot take",
-        replaced={"units": "units: {low: 0, high: 8}"},
-        key="search.space.units.low",
-        expected="at least 1",
-    ),
-    MalformedSpec(
-        name="a parameter that is no identifier",
-        replaced={"workload": "workload: a.b:c", "units": "a-b: [1, 2]"},
-        line="a-b",
-        key="search.space.a-b",
-        expected="shape",
     ),
     MalformedSpec(
         name="a choice that the setting cannot take beside a condition",
@@ -325,13 +285,6 @@ MALFORMED_LISTS = [
         hint="a dash before",
     ),
     MalformedSpec(
-        name="a config that is a word",
-        text=LISTED_CONFIGS,
-        replaced={"- {units: 16, layers: 2": "- units"},
-        key="search.configs[1]",
-        expected="a mapping",
-    ),
-    MalformedSpec(
         name="a config that lacks a parameter",
         text=LISTED_CONFIGS,
         replaced={"- {units: 16, layers: 2": "- {units: 16, layers: 2}"},
@@ -357,13 +310,6 @@ MALFORMED_LISTS = [
         line="- {dropout: 0.0}",
         key="search.configs[1]",
         expected="each config once",
-    ),
-    MalformedSpec(
-        name="a parameter of a config that is a fixed setting",
-        text=LISTED_CONFIGS,
-        replaced={"dataset": "units: 8"},
-        key="settings.units",
-        expected="a fixed setting or a searched parameter",
     ),
     MalformedSpec(
         name="a whole number as text in a config",
@@ -406,12 +352,6 @@ class WrongPruner(NamedTuple):
 
 
 WRONG_PRUNERS = [
-    WrongPruner(
-        name="a misspelt pruner",
-        changes={"pruner": "medain"},
-        key="search.pruner",
-        expected="median or package.module:Class",
-    ),
     WrongPruner(
         name="an option of another pruner",
         changes={"pruner": {"name": "median", "p_threshold": 0.1}},
