@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator
 
 from orchestrator.core.names import different_models
 from orchestrator.core.text import counted
+from orchestrator.planning.lanes import make_lanes
+from orchestrator.planning.objectives import arms_that_speak, open_limit
 from orchestrator.planning.plan import Plan
 from orchestrator.planning.pricing import describe_prices
 from orchestrator.spec import SweepSpec
@@ -16,7 +18,7 @@ _MOST_NAMED = 3
 
 
 def describe_plan(spec: SweepSpec, plan: Plan, stopped: Iterable[str] = ()) -> str:
-    """Return the plan as text, with its `stopped` arms, prices and pruner."""
+    """Return the plan as text, with its `stopped` arms, prices, pruner and open blocks."""
     lines = [
         _size(spec, plan),
         *(f"  {line}" for line in _arms(plan)),
@@ -26,6 +28,7 @@ def describe_plan(spec: SweepSpec, plan: Plan, stopped: Iterable[str] = ()) -> s
         *stopped,
         *describe_prices(spec.prices, (arm.hardware for arm in plan.arms)),
         *(f"  {line}" for line in _search(spec, plan)),
+        *(f"  {line}" for line in _open_blocks(spec, plan)),
     ]
     return "\n".join(lines).rstrip()
 
@@ -115,3 +118,25 @@ def _search(spec: SweepSpec, plan: Plan) -> Iterator[str]:
         if pruner.startup_blocks:
             start += f", once {pruner.startup_blocks} blocks are complete"
         yield f"{start}: the first arm of a block that runs decides for all"
+
+
+def _open_blocks(spec: SweepSpec, plan: Plan) -> Iterator[str]:
+    """Write how many blocks are open at once, if hardware may wait for that, and what helps."""
+    groups = make_lanes(plan)
+    limit = open_limit(spec, plan, groups) if spec.search.sampler.learns else None
+    if len(groups) < 2 or limit is None or limit >= plan.blocks:
+        return
+    yield (
+        f"open   {limit} of {plan.blocks} blocks at once (search.open_blocks), "
+        f"so that {spec.search.sampler.name} learns from their results. Fast hardware may wait for "
+        f"the hardware that the objectives read. To avoid that: {_cure(spec, plan)}"
+    )
+
+
+def _cure(spec: SweepSpec, plan: Plan) -> str:
+    """Write what keeps fast hardware from waiting for results of open blocks."""
+    cure = "more open blocks (the sampler learns less)"
+    if set(arms_that_speak(spec.search.objectives.values(), plan.arms)) == {*plan.arms}:
+        fewer = "objectives over the fast arms only (over: gpu)"
+        cure = f"{fewer}, less work on the slow ones (settings in arms.hardware) or {cure}"
+    return cure

@@ -62,6 +62,22 @@ def test_a_plan_shows_what_a_pruner_may_end() -> None:
     assert ["may prune blocks by median, from epoch" in text for text in texts] == [True, False]
 
 
+@pytest.mark.parametrize(
+    ("how", "cure"),
+    [
+        pytest.param({}, "objectives over the fast arms only (over: gpu)", id="all are read"),
+        pytest.param({"over": "gpu"}, "To avoid that: more open blocks", id="GPUs are read"),
+        pytest.param({"sampler": "random"}, None, id="a sampler that does not learn"),
+    ],
+)
+def test_the_plan_shows_what_keeps_fast_hardware_from_waiting(
+    how: dict[str, Any], cure: str | None
+) -> None:
+    text = describe_plan(*laid(**how))
+    assert ("  open   " in text) is (cure is not None)
+    assert (cure or "") in text
+
+
 def test_the_plan_shows_how_many_blocks_a_sampler_sees() -> None:
     more = SEEN + 1
     assert f"learns from the {SEEN} latest blocks" in describe_plan(*laid(configs=more))
