@@ -14,7 +14,6 @@ import numpy as np
 from infra.gpu.expectations import BY_HAND, TWICE_THE_BATCH
 from infra.gpu.lab import Lab
 from infra.gpu.outcomes import Outcome, judged
-from orchestrator.diagnostics import peaks
 from orchestrator.execution.telemetry import Instruments, Recording, TelemetrySampler, record
 from orchestrator.execution.trainer_answers import TrainerAnswer
 from orchestrator.hardware import probe
@@ -42,7 +41,7 @@ _LEAST_ROUNDING = 3e-5
 """A lower precision that differs by less, at 256 units, did not round: float32 ran."""
 
 NUMBERS = "tests.building.recurrent_reference:numbers"
-PRESENCE = "workloads.diagnostics.peak_rates:report_devices"
+PRESENCE = "workloads.diagnostics.devices:report_devices"
 MASKED_BATCHES_WORKLOAD = "workloads.diagnostics.masked_batches:check_masks"
 _TINY = {"units": 16, "features": 8, "sequence_length": 6, "batch_size": 4, "timed_steps": 2}
 _ROWS: dict[str, Any] = {
@@ -320,22 +319,6 @@ def clocks(lab: Lab, backend: str) -> Iterator[Outcome]:
     measured = {**alone.metrics, "canary_gpu_ms, shared": shared.metrics.get("canary_gpu_ms", 0.0)}
     reason = alone.reason or shared.reason or other.result().reason
     yield judged("clocks", f"idle for {lab.sizes.idle_s} s", arm, reason, measured)
-
-
-def roofline(lab: Lab, backend: str) -> Iterator[Outcome]:
-    """Measure the device's peak rates, as `rnnsweep hardware --measure` does."""
-    float32 = 0.0
-    for option in ("", "+tf32", "+bf16"):
-        arm = f"{backend}/portable{option}"
-        if _ineligible(lab, arm, {"cell": "lstm", "layers": 1}) is not None:
-            continue
-        answer = lab.ask(peaks.PEAK_RATES_WORKLOAD, arm)
-        measured = some(answer, "product_flops_per_s", "copy_bytes_per_s")
-        rate = measured.get("product_flops_per_s", 0.0)
-        float32 = float32 or rate
-        is_slow = lab.device == "gpu" and rate < float32
-        reason = answer.reason or ("slower than float32" if is_slow else None)
-        yield judged("roofline", "product and copy", arm, reason, measured)
 
 
 def _busy_settings(lab: Lab, arm: str) -> dict[str, Any]:

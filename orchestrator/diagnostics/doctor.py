@@ -38,7 +38,7 @@ from workloads.implementations import Implementation, parse_implementation
 from workloads.protocol import TrialRequest
 from workloads.registry import find_workload
 
-_DEVICES = "workloads.diagnostics.peak_rates:report_devices"
+_DEVICES = "workloads.diagnostics.devices:report_devices"
 _LIST_HARDWARE = "python -m orchestrator hardware --address auto --format json"
 
 Announce = Callable[[str], object]

@@ -13,12 +13,8 @@ from orchestrator.hardware.gpu_readers import (
     GpuDevice,
     GpuError,
     GpuReader,
-    LinkTraffic,
     OpenGpuReader,
 )
-
-_LINK_S = 2.0
-"""How often the link's traffic is read: each reading may wait, for 20 ms in each direction."""
 
 _PROCESSES_S = 5.0
 """How often the processes that compute there are listed."""
@@ -30,7 +26,6 @@ class _VisibleGpu:
     def __init__(self, uuid: str, device: GpuDevice) -> None:
         self.uuid, self.device = uuid, device
         self.has_counter = device.energy_j() is not None
-        self._link = Paced(device.link_traffic, _LINK_S)
         self._strangers = Paced(self._count_strangers, _PROCESSES_S)
 
     def read_energy(self) -> GpuReading:
@@ -43,7 +38,6 @@ class _VisibleGpu:
         """Return the reading of the energy with everything else."""
         sample = self.device.sample()
         memory = sample.memory
-        link = self._link.value() or LinkTraffic()
         return replace(
             energy,
             power_w=self.device.power_w() if self.has_counter else energy.power_w,
@@ -52,10 +46,7 @@ class _VisibleGpu:
             memory_total_mib=memory.total_mib if memory else None,
             temperature_c=sample.temperature_c,
             sm_clock_mhz=sample.sm_clock_mhz,
-            memory_clock_mhz=sample.memory_clock_mhz,
             clock_state=sample.clock_state,
-            pcie_rx_mib_s=link.received_mib_s,
-            pcie_tx_mib_s=link.sent_mib_s,
             other_processes=self._strangers.value(family, trainers),
         )
 

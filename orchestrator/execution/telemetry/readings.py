@@ -39,10 +39,7 @@ class GpuReading:
     memory_total_mib: float | None = None
     temperature_c: float | None = None
     sm_clock_mhz: float | None = None
-    memory_clock_mhz: float | None = None
     clock_state: ClockState | None = None
-    pcie_rx_mib_s: float | None = None
-    pcie_tx_mib_s: float | None = None
     other_processes: int | None = None
     integrated_j: float | None = None
     highest_sm_clock_mhz: float | None = None

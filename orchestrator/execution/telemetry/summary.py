@@ -60,10 +60,7 @@ _GPU_CURVES: Mapping[str, GpuValue] = {
     "power_usage_watts": lambda gpu: gpu.power_w,
     "temperature_celsius": lambda gpu: gpu.temperature_c,
     "sm_clock_megahertz": lambda gpu: gpu.sm_clock_mhz,
-    "memory_clock_megahertz": lambda gpu: gpu.memory_clock_mhz,
     "throttled_percentage": lambda gpu: gpu.throttled_pct,
-    "pcie_receive_megabytes_per_second": lambda gpu: _scaled(gpu.pcie_rx_mib_s, _MB),
-    "pcie_transmit_megabytes_per_second": lambda gpu: _scaled(gpu.pcie_tx_mib_s, _MB),
 }
 
 _NODE_CURVES: Mapping[str, NodeValue] = {

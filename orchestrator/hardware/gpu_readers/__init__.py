@@ -14,7 +14,6 @@ from orchestrator.hardware.gpu_readers.reader import (
     GpuMemory,
     GpuReader,
     GpuSample,
-    LinkTraffic,
     OpenGpuReader,
 )
 from orchestrator.hardware.gpu_readers.registry import (
@@ -35,7 +34,6 @@ __all__ = [
     "GpuMemory",
     "GpuReader",
     "GpuSample",
-    "LinkTraffic",
     "OpenGpuReader",
     "hiding_environment",
     "kinds_of_gpus",

@@ -19,7 +19,6 @@ from orchestrator.hardware.gpu_readers.reader import (
     GpuMemory,
     GpuReader,
     GpuSample,
-    LinkTraffic,
     OpenGpuReader,
     listed_indices,
 )
@@ -74,7 +73,6 @@ class NvmlDevice(GpuDevice):
         name, uuid, memory = self.name(), self.uuid(), self.memory()
         if name is None or uuid is None:
             raise self._worst_error()
-        is_cut = self.mig()
         gpu = Gpu(
             self._index,
             name,
@@ -82,14 +80,7 @@ class NvmlDevice(GpuDevice):
             memory_mib=int(memory.total_mib) if memory else None,
             compute_capability=self.compute_capability(),
             power_limit_w=self.power_limit_w(),
-            max_sm_clock_mhz=self.max_sm_clock_mhz(),
-            max_memory_clock_mhz=self.max_memory_clock_mhz(),
-            ecc=self.ecc(),
-            mig=is_cut,
-            pcie_generation=self.pcie_generation(),
-            pcie_lanes=self.pcie_lanes(),
-            pcie_lanes_now=self.pcie_lanes_now(),
-            no_class_reason=_in_parts(self._index) if is_cut else None,
+            no_class_reason=_in_parts(self._index) if self.mig() else None,
         )
         if self.is_lost:
             raise self._worst_error()
@@ -107,7 +98,6 @@ class NvmlDevice(GpuDevice):
             memory=self.memory(),
             temperature_c=self.temperature_c(),
             sm_clock_mhz=self.sm_clock_mhz(),
-            memory_clock_mhz=self.memory_clock_mhz(),
             clock_state=self.clock_state(),
         )
 
@@ -150,18 +140,6 @@ class NvmlDevice(GpuDevice):
         """Return the clock of the streaming multiprocessors."""
         return _number(self._read(pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_SM))
 
-    def memory_clock_mhz(self) -> float | None:
-        """Return the clock of the memory."""
-        return _number(self._read(pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_MEM))
-
-    def max_sm_clock_mhz(self) -> float | None:
-        """Return the highest clock of the streaming multiprocessors."""
-        return _number(self._read(pynvml.nvmlDeviceGetMaxClockInfo, pynvml.NVML_CLOCK_SM))
-
-    def max_memory_clock_mhz(self) -> float | None:
-        """Return the highest clock of the memory."""
-        return _number(self._read(pynvml.nvmlDeviceGetMaxClockInfo, pynvml.NVML_CLOCK_MEM))
-
     def clock_reasons(self) -> frozenset[str] | None:
         """Return the names of the reasons for its clocks; `other` for reasons of newer drivers."""
         mask = self._read(pynvml.nvmlDeviceGetCurrentClocksEventReasons)
@@ -186,35 +164,10 @@ class NvmlDevice(GpuDevice):
         processes = self._read(pynvml.nvmlDeviceGetComputeRunningProcesses)
         return None if processes is None else tuple(int(process.pid) for process in processes)
 
-    def link_traffic(self) -> LinkTraffic:
-        """Read the traffic over PCIe in the next 20 ms, in each direction: the calls wait."""
-        received, sent = (
-            self._read(pynvml.nvmlDeviceGetPcieThroughput, direction)
-            for direction in (pynvml.NVML_PCIE_UTIL_RX_BYTES, pynvml.NVML_PCIE_UTIL_TX_BYTES)
-        )
-        return LinkTraffic(_divided(received, 1024), _divided(sent, 1024))
-
-    def pcie_generation(self) -> int | None:
-        """Return the generation of PCIe that GPU and slot can do."""
-        return _whole(self._read(pynvml.nvmlDeviceGetMaxPcieLinkGeneration))
-
-    def pcie_lanes(self) -> int | None:
-        """Return how many lanes GPU and slot can use."""
-        return _whole(self._read(pynvml.nvmlDeviceGetMaxPcieLinkWidth))
-
-    def pcie_lanes_now(self) -> int | None:
-        """Return how many lanes are in use now."""
-        return _whole(self._read(pynvml.nvmlDeviceGetCurrPcieLinkWidth))
-
     def compute_capability(self) -> str | None:
         """Return `9.0`."""
         pair = self._read(pynvml.nvmlDeviceGetCudaComputeCapability)
         return None if pair is None else ".".join(map(str, pair))
-
-    def ecc(self) -> bool | None:
-        """Return whether its memory corrects errors."""
-        modes = self._read(pynvml.nvmlDeviceGetEccMode)
-        return None if modes is None else bool(modes[0])
 
     def mig(self) -> bool | None:
         """Return whether it is split into parts (multi-instance GPU)."""
@@ -315,10 +268,6 @@ def _in_parts(index: int) -> str:
 
 def _number(value: Any) -> float | None:
     return None if value is None else float(value)
-
-
-def _whole(value: Any) -> int | None:
-    return None if value is None else int(value)
 
 
 def _divided(value: Any, divisor: int) -> float | None:

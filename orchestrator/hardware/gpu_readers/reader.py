@@ -72,14 +72,6 @@ class ClockState:
 
 
 @dataclass(frozen=True, slots=True)
-class LinkTraffic:
-    """Bytes over the link between the GPU and its host, as seen by the GPU, in MiB per second."""
-
-    received_mib_s: float | None = None
-    sent_mib_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class GpuSample:
     """Load, memory, heat and clocks of a GPU at one moment.
 
@@ -91,7 +83,6 @@ class GpuSample:
     memory: GpuMemory | None = None
     temperature_c: float | None = None
     sm_clock_mhz: float | None = None
-    memory_clock_mhz: float | None = None
     clock_state: ClockState | None = None
 
 
@@ -145,10 +136,6 @@ class GpuDevice(ABC):
         A process of another container counts too, with whatever id the library has for it.
         """
         return None
-
-    def link_traffic(self) -> LinkTraffic:
-        """Read the traffic of the link. It may wait: it is called every 2 s, or less often."""
-        return LinkTraffic()
 
 
 class OpenGpuReader(ABC):

@@ -34,10 +34,7 @@ GPU = GpuReading(
     memory_total_mib=4000.0,
     temperature_c=60.0,
     sm_clock_mhz=1500.0,
-    memory_clock_mhz=5000.0,
     clock_state=ClockState(),
-    pcie_rx_mib_s=2.0,
-    pcie_tx_mib_s=1.0,
     other_processes=0,
 )
 WINDOWS = (TimeWindow(10.0, 14.0), TimeWindow(16.0, 20.0), TimeWindow(22.0, 26.0))

@@ -42,7 +42,7 @@ class PretendGpu(GpuDevice):
     def sample(self) -> GpuSample:
         if self._line() is None:
             return GpuSample()
-        return GpuSample(80.0, GpuMemory(8_000.0, 500.0), 60.0, 1_200.0, None, ClockState())
+        return GpuSample(80.0, GpuMemory(8_000.0, 500.0), 60.0, 1_200.0, ClockState())
 
     def energy_j(self) -> float | None:
         return None if self._line() is None else 50.0 * time.monotonic()
