@@ -56,7 +56,7 @@ _ROWS: dict[str, Any] = {
 ROLES = ("outputs", "last", "by_inputs", "by_kernel", "by_recurrent_kernel", "by_bias")
 _SAME_LOSS = 1e-3
 _MEMORY_SHAPE = "char_rnn"
-_SPEED = ("step_ms", "step_ms_median", "forward_ms", "model_flops_utilization_pct")
+_SPEED = ("step_ms", "step_ms_median", "forward_ms")
 _PHASES = ("step_ms", "evaluate_s", "predict_s", "predict_sample_ms")
 _COMPACTED = "not part of single contiguous chunk"  # PyTorch's warning of copies in every call
 
@@ -228,6 +228,7 @@ def predict(lab: Lab, backend: str) -> Iterator[Outcome]:
 
 def speed(lab: Lab, backend: str) -> Iterator[Outcome]:
     """Time passes of every kernel at the published shapes, and of a loop written by hand."""
+    figures = [*_SPEED, *(["model_flops_utilization_pct"] if lab.device == "gpu" else [])]
     for shape in lab.sizes.shapes:
         arms = eligible(lab, backend, layers=shape.layers, bidirectional=shape.bidirectional)
         if shape.with_xla and backend == "tensorflow":
@@ -235,7 +236,7 @@ def speed(lab: Lab, backend: str) -> Iterator[Outcome]:
         settings = {**shape.settings, "timed_steps": lab.sizes.timed_steps}
         expected = {"shape": settings, "source": shape.source, "published": shape.published}
         case = "speed", shape.name
-        yield from _by_arm(lab, case, arms, settings, _SPEED, expected=expected)
+        yield from _by_arm(lab, case, arms, settings, figures, expected=expected)
         if backend == "torch":
             answer = lab.ask("probes:hand_written", "torch/portable", settings)
             measured = some(answer, "step_ms")
