@@ -60,6 +60,7 @@ def run_sweep(  # noqa: PLR0913
     retry_failed: bool = False,
     same_code: bool = False,
     take_over: bool = False,
+    wait_quiet_s: float | None = None,
     progress: bool = True,
 ) -> RunResult:
     """Run or resume a sweep, as `rnnsweep run` does, without a terminal and without questions.
@@ -71,7 +72,7 @@ def run_sweep(  # noqa: PLR0913
     are values by dotted key (`{"settings.epochs": 2}`), which replace the values of the spec.
     `home` keeps sweeps, by default RNNSWEEP_HOME, else `./rnnsweep-data`; `address` is a Ray
     cluster, by default none. `fresh`, `retry_failed`, `same_code` and `take_over` are the options
-    of the command.
+    of the command; `wait_quiet_s` is the longest wait until other processes leave the CPUs alone.
 
     Progress goes to the logger `rnnsweep`: finished trials as INFO, warnings as WARNING. Where no
     logging is set up it is printed to stderr, unless `progress` is False. Ctrl-C or
@@ -124,6 +125,7 @@ def run_sweep(  # noqa: PLR0913
         retry_failed=retry_failed,
         same_code=same_code,
         take_over=take_over,
+        wait_quiet_s=wait_quiet_s,
         start=_start(spec, overrides or {}, home=home, tracking_uri=tracking_uri, address=address),
     )
     stop = StopSignal(lambda: _log.warning("stopping"), _interrupt)

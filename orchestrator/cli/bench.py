@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from orchestrator.diagnostics.bench import Bench
-    from orchestrator.hardware import OtherWork
+    from orchestrator.hardware import Look, OtherWork
 
 _NOTES = """
 The first one is the baseline. Training steps, or predictions (--of predict), are timed in short
@@ -82,6 +82,7 @@ of them failed.
     "--export-json",
     help="Also write the results to this file, as `report --format json` does.",
 )
+@options.wait_quiet_option
 @options.json_progress_option
 def bench(
     implementations: tuple[str, ...],
@@ -111,7 +112,7 @@ def bench(
         implementations, timed or {"workload": "char_rnn"}, overrides, device, timed_work
     )
     _show_estimate(made, rounds, str(made.effort(rounds)))
-    _tell_other_work(look.result(), made)
+    _wait_until_quiet(look, made, named["wait_quiet_s"])
     with interrupted_by(signal.SIGTERM):
         has_all_rounds = _run_until_interrupted(made, rounds)
         with held_back(signal.SIGINT, signal.SIGTERM):  # nothing that was measured is lost
@@ -197,15 +198,31 @@ def _round_text(number: int, rounds: int, left_s: float | None) -> str:
     return text if left_s is None else f"{text}, about {duration(left_s)} left"
 
 
-def _tell_other_work(work: OtherWork | None, made: Bench) -> None:
-    """Tell what other processes take of the CPUs, if it is much."""
+def _wait_until_quiet(look: Look, made: Bench, wait_s: float | None) -> None:
+    """Tell what other processes take of the CPUs if it is much; with `wait_s` wait so long."""
+    from rich.console import Console
+
     from orchestrator.analysis.statistics.bias import effect_of_other_work
-    from orchestrator.cluster.other_work import describe_busy, warn_of
+    from orchestrator.cli.progress import WaitingLine
+    from orchestrator.cluster import other_work
+    from orchestrator.hardware import observe_other_work
 
     limit_pct, planned = made.spec.disturbance_limits.others_cpu_pct, made.plan.possible
     host = planned[0].hardware.nodes[0].profile.hostname
-    seen = {host: work} if work is not None else {}
-    busy = describe_busy(seen, limit_pct)
-    if busy is not None:
-        effect = effect_of_other_work(planned, seen, limit_pct)
-        show_progress(warn_of(busy, effect.ratio, effect.names))
+
+    def seen(work: OtherWork | None) -> dict[str, OtherWork]:
+        return {host: work} if work is not None else {}
+
+    before = seen(look.result())
+    busy = other_work.describe_busy(before, limit_pct)
+    if busy is None:
+        return
+    effect = effect_of_other_work(planned, before, limit_pct)
+    then = other_work.how_to_wait() if wait_s is None else ""
+    show_progress(other_work.warn_of(busy, effect.ratio, effect.names, then))
+    if wait_s is not None:
+        with WaitingLine(Console(stderr=True), messages()) as waiting:
+            other_work.wait_until_quiet(
+                lambda: seen(observe_other_work()), limit_pct, wait_s, waiting.show
+            )
+        show_progress("The machine is quiet")

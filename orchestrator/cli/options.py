@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 import sys
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import click
 
@@ -95,6 +96,33 @@ same_code_option = click.option(
     help="Resume with changed code of your own workload: the change does not matter.",
 )
 
+
+class Duration(click.ParamType[float]):
+    """A time such as `30m`, as seconds."""
+
+    name = "duration"
+    _SECONDS: ClassVar[Mapping[str, float]] = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Return the seconds; refuse a value without a unit, since `30` may mean either."""
+        match = re.fullmatch(r"(\d+(?:\.\d+)?) ?(s|min|m|h)", str(value).strip())
+        if match is None:
+            self.fail(f"expected a time such as 90s, 30m or 2h; received {value}", param, ctx)
+        return float(match[1]) * self._SECONDS[match[2]]
+
+
+wait_quiet_option = click.option(
+    "--wait-quiet",
+    "wait_quiet_s",
+    type=Duration(),
+    metavar="TIME",
+    help=(
+        "If other processes take the CPUs, wait until they do not, at most so long (such as 30m); "
+        "exit with code 3 if they still do."
+    ),
+)
 
 json_progress_option = click.option(
     "--json-progress",

@@ -215,8 +215,9 @@ def _busy_line(seen: Mapping[str, OtherWork], made: Plan, limit_pct: float) -> s
     busy = describe_busy(seen, limit_pct)
     if busy is None:
         return ""
+    then = "A start does not wait until it is quiet, unless with --wait-quiet 30m"
     effect = effect_of_other_work(made.possible, seen, limit_pct)
-    return f"{warn_of(busy, effect.ratio, effect.names)}\n"
+    return f"{warn_of(busy, effect.ratio, effect.names, then)}\n"
 
 
 def _other_work(

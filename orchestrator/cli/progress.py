@@ -21,6 +21,44 @@ _SILENCE_S = 30.0  # at most, in a log
 _ROWS = 8  # of running jobs, at most
 
 
+class WaitingLine:
+    """What a command waits for, renewed in place on a terminal, as a line now and then elsewhere.
+
+    It is a context manager: the line is removed at its end, or by `clear`.
+    """
+
+    def __init__(self, console: Console, form: Messages = AS_TEXT) -> None:
+        self._console, self._form = console, form
+        self._live: Live | None = None
+        self._printed_s: float | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.clear()
+
+    def show(self, text: str) -> None:
+        """Show what is waited for now."""
+        if self._console.is_interactive and not self._form.are_json:
+            if self._live is None:
+                self._live = Live(console=self._console, auto_refresh=False, transient=True)
+                self._live.start()
+            self._live.update(Text(f"{text} (Ctrl-C ends it)", style="yellow"), refresh=True)
+            return
+        now_s = time.monotonic()
+        if self._printed_s is None or now_s - self._printed_s > _SILENCE_S:
+            self._printed_s = now_s
+            line = self._form.line(text, "phase")
+            self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+    def clear(self) -> None:
+        """Remove the line from the terminal."""
+        live, self._live = self._live, None
+        if live is not None:
+            live.stop()
+
+
 class PlainLines(Watcher):
     """A view for logs and pipes: a line for each event, and one in half a minute."""
 

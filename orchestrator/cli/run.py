@@ -36,6 +36,7 @@ _QUICK_TRIALS = 10_000
     notes=options.SPEC_NOTES,
 )
 @options.start_options
+@options.wait_quiet_option
 @options.json_progress_option
 @options.address_option
 @options.typed_as_option
@@ -46,6 +47,7 @@ def run(  # noqa: PLR0913, PLR0917  (its options)
     yes: bool,
     quiet: bool,
     typed: StartCommand | None,
+    wait_quiet_s: float | None,
     fresh: bool,
     retry_failed: bool,
     same_code: bool,
@@ -75,6 +77,7 @@ def run(  # noqa: PLR0913, PLR0917  (its options)
         retry_failed=retry_failed,
         same_code=same_code,
         take_over=take_over,
+        wait_quiet_s=wait_quiet_s,
         start=typed,
     )
     folder = SweepFolder(home, checked.name)
@@ -117,16 +120,18 @@ class _AttendedStart:
 
     def run(self) -> RunResult:
         """Run the sweep; raise what `run_checked_sweep` raises."""
+        from orchestrator.cli.progress import WaitingLine
         from orchestrator.core.stop_signal import StopSignal
         from orchestrator.scheduling.sweep import run_checked_sweep
 
         with (
             quiet_process(self._log_path) as self._console,
+            WaitingLine(self._console, self._form) as self._waiting,
             StopSignal(self._announce_stop, self._exit_at_once) as self._stop,
         ):
             ended = run_checked_sweep(
                 self._spec,
-                replace(self._run_options, phase=self._inform),
+                replace(self._run_options, phase=self._inform, waiting=self._waiting.show),
                 stop=self._stop,
                 view=self._begin_view,
                 confirm=self._confirm,
@@ -137,6 +142,7 @@ class _AttendedStart:
     def _inform(self, text: str, event: str = "phase", **facts: Any) -> None:
         """Log what begins now; print it too, unless the user wants quiet."""
         _log.info("%s", text)
+        self._waiting.clear()
         if not self._is_quiet or self._form.are_json:
             self._console.print(self._form.line(text, event, **facts), soft_wrap=True)
 

@@ -1,15 +1,29 @@
 """What other processes take of the machines that are to run trials, before the first one begins."""
 
 import math
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 
 from orchestrator.cluster.connection import run_on_nodes
+from orchestrator.core.caller import as_typed
+from orchestrator.core.errors import Refusal
+from orchestrator.core.text import duration
 from orchestrator.hardware import Node, OtherWork, observe_other_work
 
 _ANSWER_S = 15.0
 """A node that has not answered by then is left out: what is said of it is advice only."""
 
+_QUIET_LOOKS = 2
+"""So many looks in a row must find a quiet machine: a compiler rests between two files."""
+
+_BETWEEN_LOOKS_S = 3.0
 _MOST_NODES = 3
+
+
+class StillBusy(Refusal):
+    """The machine was not quiet in the time that the user allowed."""
+
+    is_away = True  # the same command may succeed later
 
 
 def observe_nodes(nodes: Sequence[Node]) -> dict[str, OtherWork]:
@@ -35,11 +49,11 @@ def describe_busy(seen: Mapping[str, OtherWork], limit_pct: float) -> str | None
     return "; ".join([*named, *([f"and {more} other nodes are busy"] if more else [])])
 
 
-def warn_of(busy: str, effect: float, arms: Sequence[str]) -> str:
+def warn_of(busy: str, effect: float, arms: Sequence[str], then: str = "") -> str:
     """Return the sentences on busy machines that are told before trials begin.
 
     `effect` is the largest ratio of times that the other work alone can cause, and `arms` the names
-    of the two whose times these are.
+    of the two whose times these are; `then` is what follows for this start.
     """
     if effect == math.inf:
         cause = ", and what so much does to times was not measured: they may stay inconclusive"
@@ -51,4 +65,46 @@ def warn_of(busy: str, effect: float, arms: Sequence[str]) -> str:
         )
     else:
         cause = ": times are provisional at best"
-    return f"{busy[:1].upper()}{busy[1:]}{cause}. Accuracies are not affected"
+    what = f"{busy[:1].upper()}{busy[1:]}{cause}. Accuracies are not affected"
+    return f"{what}. {then}" if then else what
+
+
+def how_to_wait() -> str:
+    """Return that a start does not wait for a quiet machine, and how it would."""
+    wait = as_typed("--wait-quiet 30m", "wait_quiet_s=1800")
+    return (
+        "This start does not wait until it is quiet: for one that does, stop it (Ctrl-C) and add "
+        f"{wait}"
+    )
+
+
+def wait_until_quiet(
+    look: Callable[[], Mapping[str, OtherWork]],
+    limit_pct: float,
+    wait_s: float,
+    tell: Callable[[str], object],
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], object] = time.sleep,
+) -> None:
+    """Wait until looks find all machines quiet, and `tell` now and then what is waited for.
+
+    Raise `StillBusy` if they are not within `wait_s`.
+    """
+    began_s, quiet = clock(), 0
+    while True:
+        text = describe_busy(look(), limit_pct)
+        quiet = 0 if text else quiet + 1
+        if quiet == _QUIET_LOOKS:
+            return
+        waited_s = clock() - began_s
+        if waited_s >= wait_s and text:
+            longer = as_typed("--wait-quiet 2h", "wait_quiet_s=7200")
+            raise StillBusy(
+                f"gave up after {duration(waited_s)}: {text}. Nothing was run. Allow more time "
+                f"({longer}), or go on without waiting: times are provisional then, and accuracies "
+                "are not affected"
+            )
+        if text:
+            tell(f"waiting until it is quiet, {duration(waited_s)} of {duration(wait_s)}: {text}")
+        sleep(_BETWEEN_LOOKS_S)

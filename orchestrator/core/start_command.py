@@ -44,6 +44,14 @@ class StartCommand:
         added = (flag for flag in flags if flag not in self.options)
         return replace(self, options=(*self.options, *added))
 
+    def when_quiet(self) -> Self:
+        """Return the start that first waits for a quiet machine; unchanged if it cannot wait."""
+        if self.in_python:
+            return replace(self, words=(*self.words, "wait_quiet_s=1800"))
+        if self.words[1] == "submit":
+            return self
+        return replace(self, options=(*self.options, "--wait-quiet", "30m"))
+
     @property
     def address(self) -> tuple[str, ...]:
         """The option of the cluster to which the sweep was submitted; nothing for any other."""

@@ -341,7 +341,7 @@ def _bullet(comparison: Comparison) -> Bullet | None:
     if comparison.verdict == "inconclusive" and comparison.bias is not None:
         measured = speed_phrase(comparison.speedup, base, is_measured=True)
         clause = busy_clause(comparison.disturbance, comparison.bias)
-        cure = "Measure again when it is quiet"
+        cure = "Measure again when it is quiet: the same command with --wait-quiet 30m"
         return Bullet(Kind.INCONCLUSIVE, f"{arm} {measured}, {clause}. {cure}")
     text = f"{arm} {speed_phrase(comparison.speedup, base)}"
     if comparison.verdict == "inconclusive":

@@ -15,7 +15,13 @@ from orchestrator import __version__
 from orchestrator.analysis.statistics.bias import effect_of_other_work
 from orchestrator.cluster import connection
 from orchestrator.cluster.membership import Membership, requested_nodes, withdraw_request
-from orchestrator.cluster.other_work import describe_busy, observe_nodes, warn_of
+from orchestrator.cluster.other_work import (
+    describe_busy,
+    how_to_wait,
+    observe_nodes,
+    wait_until_quiet,
+    warn_of,
+)
 from orchestrator.cluster.temporary_folders import tune_folder
 from orchestrator.core.caller import as_typed
 from orchestrator.core.errors import one_line
@@ -80,6 +86,8 @@ _END_LIMITS: Mapping[EndState, _EndLimits] = {
 class RunOptions:
     """How to run a sweep, as opposed to what the sweep is; `phase` gets what is done now.
 
+    With `wait_quiet_s` the start waits so long at most until other processes leave the CPUs alone;
+    `waiting` gets every few seconds what it waits for.
     `start` is what the user typed, for texts that say how to go on.
     """
 
@@ -90,8 +98,10 @@ class RunOptions:
     retry_failed: bool = False
     same_code: bool = False
     take_over: bool = False
+    wait_quiet_s: float | None = None
     start: StartCommand = UNKNOWN_START
     phase: Callable[[str], None] = logging.getLogger("rnnsweep").info
+    waiting: Callable[[str], None] = logging.getLogger("rnnsweep").info
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -149,9 +159,10 @@ def run_checked_sweep(
     called once, with the plan and its number of missing trials without the trials of
     `plan.awaited`, before the start waits for hardware or runs anything; it raises to decline.
 
-    Raise `Refusal`, `BaselineError` or `Stopped` if nothing was run, `NotRecorded` if the store was
-    too slow at the end (nothing is lost), `LeaseHeld` if another driver has taken over the sweep,
-    and `TrackingError` if the store cannot be used.
+    Raise `Refusal` (`StillBusy` after a wait for a quiet machine), `BaselineError` or `Stopped` if
+    nothing was run, `NotRecorded` if the store was too slow at the end (nothing is lost),
+    `LeaseHeld` if another driver has taken over the sweep, and `TrackingError` if the store cannot
+    be used.
     """
     with ExitStack() as cleanup:
         start = _begin(spec, options, stop, cleanup)
@@ -161,6 +172,7 @@ def run_checked_sweep(
                 refuse_missing_data(spec)
             start.tell_other_work()
             confirm(start.work.running, start.work.missing)  # before a cloud node is asked for
+            start.wait_until_quiet()
             start.wait_for_hardware()
         stopped = start.run(view)
         return _finish(start, stopped)
@@ -327,7 +339,21 @@ class _Start:
         self.busy = describe_busy(seen, self._busy_pct)
         if self.busy is not None:
             effect = effect_of_other_work(self.work.running.possible, seen, self._busy_pct)
-            self.options.phase(warn_of(self.busy, effect.ratio, effect.names))
+            then = how_to_wait() if self.options.wait_quiet_s is None else ""
+            self.options.phase(warn_of(self.busy, effect.ratio, effect.names, then))
+
+    def wait_until_quiet(self) -> None:
+        """Wait as long as the options allow; raise `StillBusy`, or `Stopped` at a signal."""
+        if self.busy is not None and self.options.wait_quiet_s is not None:
+            with self.stop.at_once():
+                wait_until_quiet(
+                    self._other_work,
+                    self._busy_pct,
+                    self.options.wait_quiet_s,
+                    self.options.waiting,
+                )
+            self.options.phase("The machine is quiet")
+            self.busy = None
 
     @property
     def _busy_pct(self) -> float:

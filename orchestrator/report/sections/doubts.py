@@ -215,10 +215,10 @@ def _measure_when_quiet(summary: ReportSummary, quiet_configs: int) -> str:
         return (
             f"Once it is quiet, measure {counted(more, 'more config')} ({trials}) for the "
             f"{MIN_BLOCKS} quiet ones that a verdict needs: "
-            f"{sweep.start.with_value('search.configs', configs)}"
+            f"{sweep.start.with_value('search.configs', configs).when_quiet()}"
         )
     trials = counted(sweep.blocks * arms, "trial")
-    again = sweep.start.with_value("repeats", sweep.repeats + 1)
+    again = sweep.start.with_value("repeats", sweep.repeats + 1).when_quiet()
     return (
         f"Measure all {counted(sweep.blocks, 'config')} again once it is quiet ({trials}): {again}"
     )
@@ -344,6 +344,8 @@ def _is_auto(summary: ReportSummary) -> bool:
 def _more_configs(summary: ReportSummary, configs: int) -> str:
     """Write how the sweep gets this many configs, which depends on what decides their number."""
     start, size = summary.sweep.start, summary.sweep.space_size
+    if _was_busy(summary):
+        start = start.when_quiet()
     if (decided_by := configs_from(summary.sweep.sampler)) == "space":
         return f"Add values to search.space, of which the sweep runs every combination: {start}"
     if decided_by == "list":

@@ -107,7 +107,7 @@ def build_summary(search: str, problem: str, start: StartCommand) -> ReportSumma
 @pytest.mark.parametrize("search", SEARCHES)
 @pytest.mark.parametrize("problem", ["few", "open", "missing", "failed", "busy"])
 def test_a_report_prints_commands_that_its_spec_accepts(search: str, problem: str) -> None:
-    starts, reading = [], set[str]()
+    starts, reading, waits = [], set[str](), set[str]()
     for start in STARTS.values():
         summary = build_summary(search, problem, start)
         for is_full in (False, True):
@@ -117,6 +117,7 @@ def test_a_report_prints_commands_that_its_spec_accepts(search: str, problem: st
                 if "spec" in context.params:
                     starts.append((context.params["spec"], context.params["overrides"]))
                     assert words[0] == start.words[1]
+                    waits |= {"run"} if context.params.get("wait_quiet_s") else set()
                 else:
                     reading.add(words[0])
                     place = "http://head:8265" if "submit" in start.words else None
@@ -126,7 +127,9 @@ def test_a_report_prints_commands_that_its_spec_accepts(search: str, problem: st
                 overrides = [f"{key}={json.dumps(value)}" for key, value in dict(*others).items()]
                 starts.append((Path(path), overrides))
                 assert call.kwargs["home"] == "runs" and start.in_python
+                waits |= {"python"} if "wait_quiet_s" in call.kwargs else set()
     assert reading == {"report", "query"}
+    assert waits == ({"run", "python"} if problem == "busy" else set())
     assert len(starts) >= 2 * len(STARTS) or problem == "open"
     for path, overrides in starts:
         load_spec(path, overrides)

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from orchestrator.cli import progress
 from orchestrator.cli.messages import Messages
-from orchestrator.cli.progress import LiveView, PlainLines, make_view
+from orchestrator.cli.progress import LiveView, PlainLines, WaitingLine, make_view
 from orchestrator.core.records import Direction
 from orchestrator.core.trial import FailureRecord, Outcome, Trial
 from orchestrator.execution.job import JobProgress
@@ -148,6 +148,20 @@ def test_the_end_of_blocks_changes_the_total() -> None:
     view.blocks_decided(1, "every speed-up is known to ± 0.5 %")
     assert "enough after 1 block: every speed-up is known to ± 0.5 %" in printed(out)
     assert (view.total, view.blocks_expected) == ("4", 1)
+
+
+def test_a_wait_is_shown_in_place_on_a_terminal_and_now_and_then_in_a_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    screen, log, events = console(terminal=True), console(), console()
+    for out, form in ((screen, Messages()), (log, Messages()), (events, Messages(are_json=True))):
+        with WaitingLine(out, form) as waiting:
+            for number in range(3):
+                waiting.show(f"look {number}")
+    assert printed(log) == "look 0\n"
+    assert [event["text"] for event in read_events(printed(events))] == ["look 0"]
+    assert "look 2" in printed(screen)
 
 
 @pytest.mark.parametrize("width", [80, 100])

@@ -28,6 +28,14 @@ def test_a_flag_comes_once_and_a_start_survives_json(start: StartCommand) -> Non
     assert StartCommand.from_json(retried.to_json()) == retried
 
 
+def test_a_start_waits_for_a_quiet_machine_where_it_can() -> None:
+    words = shlex.split(str(COMMAND.with_flags("--fresh").when_quiet()))
+    assert words[-3:] == ["--fresh", "--wait-quiet", "30m"]
+    assert str(CALL.with_value("seed", 4).when_quiet()).endswith("home='x', wait_quiet_s=1800)")
+    submitted = StartCommand(("rnnsweep", "submit", "mine.yaml"))
+    assert submitted.when_quiet() == submitted
+
+
 def test_a_call_has_source_text() -> None:
     call = CALL.with_value("settings.cell", "lstm").with_value("repeats", 2)
     overrides = '{"settings.cell": \'lstm\', "repeats": 2}'

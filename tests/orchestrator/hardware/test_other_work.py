@@ -1,4 +1,4 @@
-"""What other processes take of a machine."""
+"""What other processes take of a machine, and the wait until it is quiet."""
 
 import os
 import signal
@@ -11,6 +11,7 @@ from unittest import mock
 
 import pytest
 
+from orchestrator.cluster.other_work import StillBusy, wait_until_quiet
 from orchestrator.hardware import Look, OtherWork, other_work
 from tests.commands import wait_for
 
@@ -71,3 +72,41 @@ def test_an_interpreter_is_named_with_what_it_runs(command: list[str], name: str
     process = mock.Mock(cmdline=lambda: command)
     process.name = lambda: Path(command[0]).name
     assert other_work._name(process) == name
+
+
+class Machine:
+    """A machine whose load follows a script, one entry a look, and a clock that looks advance."""
+
+    def __init__(self, *loads: float) -> None:
+        self._loads = [*loads]
+        self.now_s = 0.0
+
+    def look(self) -> dict[str, OtherWork]:
+        self.now_s += 2.0
+        load = self._loads.pop(0) if len(self._loads) > 1 else self._loads[0]
+        return {"here": work(load, clang=load)}
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+    def wait(self, wait_s: float) -> list[str]:
+        told: list[str] = []
+        wait_until_quiet(
+            self.look, 15.0, wait_s, told.append, clock=lambda: self.now_s, sleep=self.sleep
+        )
+        return told
+
+
+def test_a_wait_ends_when_two_looks_in_a_row_find_a_quiet_machine() -> None:
+    machine = Machine(80.0, 2.0, 60.0, 1.0, 1.0, 99.0)
+    told = machine.wait(600.0)
+    assert [("80 %" in text, "60 %" in text) for text in told] == [(True, False), (False, True)]
+    assert machine.now_s == 5 * 2.0 + 4 * 3.0
+
+
+def test_a_wait_that_is_in_vain_says_what_it_waited_for() -> None:
+    machine = Machine(80.0)
+    with pytest.raises(StillBusy, match="clang 80 %") as gave_up:
+        machine.wait(60.0)
+    assert gave_up.value.is_away  # the same command may succeed later: exit code 3
+    assert 60.0 <= machine.now_s < 70.0

@@ -83,9 +83,9 @@ def test_what_limits_an_own_model_is_said(
 @pytest.mark.parametrize(
     ("blocks", "busy_blocks", "is_said", "cure"),
     [
-        (3, 2, True, "--set search.configs=8"),
+        (3, 2, True, "--set search.configs=8 --wait-quiet 30m"),
         (4, 1, False, "--set search.configs=6"),
-        (1, 1, True, "--set search.configs=7"),
+        (1, 1, True, "--set search.configs=7 --wait-quiet 30m"),
         (8, 1, False, ""),
     ],
 )
@@ -130,7 +130,7 @@ def test_what_is_measured_again_after_a_busy_time_is_the_least_that_gives_a_verd
         **search,
     )
     (said,) = [b.text for b in doubts(summarise(record)) if b.kind == Kind.PROVISIONAL]
-    assert said.endswith(f"--set {override}") and f"({trials} trials)" in said
+    assert said.endswith(f"--set {override} --wait-quiet 30m") and f"({trials} trials)" in said
 
 
 @pytest.mark.parametrize("objectives", [None, {"energy_j": "minimize"}])

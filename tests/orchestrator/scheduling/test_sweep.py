@@ -12,6 +12,7 @@ from unittest import mock
 import pytest
 
 from orchestrator.cluster.membership import NodeRequest
+from orchestrator.cluster.other_work import StillBusy
 from orchestrator.core.stop_signal import Stopped, StopSignal
 from orchestrator.core.trial import FailureRecord, FinishedTrial
 from orchestrator.hardware import Node, OtherWork, classify
@@ -159,6 +160,20 @@ def test_a_busy_machine_is_told_of_before_anything_runs(
             [True] if load > 15 else []
         )
     assert [view.busy is not None for view in views] == [True, False]
+
+
+def test_a_start_waits_for_a_quiet_machine_or_gives_up_before_anything_runs(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orchestrator.cluster.other_work._BETWEEN_LOOKS_S", 0.0)
+    waited = list[str]()
+    options: dict[str, Any] = {"trials": finish(6), "waiting": waited.append}
+    run(build_spec(BASE), Store(), looks=[74.0, 60.0, 2.0, 2.0], wait_quiet_s=600.0, **options)
+    assert len(waited) == 1 and "60 %" in waited[0]
+    store = Store()
+    with pytest.raises(StillBusy, match="clang 80 %"):
+        run(build_spec(BASE), store, fresh=True, looks=[74.0, 80.0], wait_quiet_s=0.0, **options)
+    assert not store.finished
 
 
 def test_a_stopped_sweep_keeps_what_has_ended(run: Run) -> None:
