@@ -14,6 +14,7 @@ from orchestrator.core.errors import Refusal
 from orchestrator.core.failures import FailureLimit, describe_failures
 from orchestrator.core.text import duration
 from orchestrator.core.trial import FinishedTrial, count_expected
+from orchestrator.storage.heartbeat import read_heartbeat
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import JournalState, read, read_running
 from orchestrator.storage.lock import holder
@@ -31,7 +32,9 @@ def describe_sweep(home: Path, name: str) -> str:
 def sweep_row(folder: SweepFolder, number: int) -> dict[str, Any]:
     """Return the progress of a generation as JSON data; times are seconds since the epoch."""
     state = read(folder.generation(number))
-    driver = holder(folder.path) if number == folder.latest() else None
+    is_latest = number == folder.latest()
+    driver = holder(folder.path) if is_latest else None
+    heartbeat = read_heartbeat(folder.path) if is_latest else None
     row: dict[str, Any] = {
         "sweep": state.identity.label if state else folder.name,
         "generation": number,
@@ -39,6 +42,7 @@ def sweep_row(folder: SweepFolder, number: int) -> dict[str, Any]:
         "driver": dataclasses.asdict(driver) if driver else None,
         "trials": None,
         "running": [],
+        "heartbeat": dataclasses.asdict(heartbeat) if heartbeat else None,
         "last_s": None,
         "nodes": [],
         "kept_in": ["home"],
@@ -153,6 +157,7 @@ def _add_stored(rows: dict[str, dict[str, Any]], tracking_uri: str) -> None:
             "generation": int(number),
             "driver": None,
             "running": [],
+            "heartbeat": None,
             "kept_in": ["store"],
         }
         state, counts = run.tags.get("state"), [run.metrics.get(name, -1) for name in _COUNTS]

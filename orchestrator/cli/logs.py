@@ -64,7 +64,7 @@ def _show_local_log(home: Path, name: str, *, follow: bool) -> int:
     with os.fdopen(descriptor, "rb") as file:
         while is_running:
             is_running = follow and holder(folder.path) is not None  # before the last lines
-            if file.tell() > os.fstat(file.fileno()).st_size:  # logrotate has cut it
+            if file.tell() > os.fstat(file.fileno()).st_size:  # it was rotated
                 file.seek(0)
             while part := file.read(_PART_BYTES):  # a log may be of any length
                 # Ray colours its lines, and others may do worse.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from orchestrator.cluster.jobs import Cluster, Submitted
     from orchestrator.report.document import Document
 
-STATUS = Format("the status of sweeps", 3, id="rnnsweep-status")
+STATUS = Format("the status of sweeps", 2, id="rnnsweep-status")
 _LAST_S = datetime.datetime.max.replace(tzinfo=datetime.UTC).timestamp() - 1
 """The last time that has a date: times in a store may have been changed."""
 

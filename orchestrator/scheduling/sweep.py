@@ -40,6 +40,7 @@ from orchestrator.scheduling.best_models import BestModels, log_models
 from orchestrator.scheduling.dispatcher import Dispatcher
 from orchestrator.scheduling.gpu_answers import GpuAnswers
 from orchestrator.scheduling.node_wait import arms_worth_waiting_for, requests, wait_for_nodes
+from orchestrator.scheduling.pulse import Pulse
 from orchestrator.scheduling.recovery import Recovery
 from orchestrator.scheduling.runnable import (
     expect_runnable,
@@ -189,12 +190,15 @@ def _begin(spec: SweepSpec, options: RunOptions, stop: StopSignal, cleanup: Exit
     look = Look() if options.address is None else None
     log = folder.path / "recorder.log"
     recorder = cleanup.enter_context(Recorder(options.tracking_uri, options.home, log))
+    pulse = cleanup.enter_context(Pulse(folder, recorder, log))
+    options = replace(options, phase=pulse.noting(options.phase))
     hardware = _Hardware(spec, options, stop, cleanup, look)
     plan = make_plan(spec, classify(hardware.nodes), "to come" if hardware.on_cluster else None)
     expect_runnable(spec, plan)  # before journal and store have anything of the sweep
     options.phase("Opening MLflow")
     generation = Generation.find(spec, folder, recorder, fresh=options.fresh)
     journal = cleanup.enter_context(Journal(generation.folder))
+    pulse.journal = journal  # also the sign of life of a start that is refused has its trials
     records = SweepRecords.open(
         spec,
         plan,
@@ -205,7 +209,7 @@ def _begin(spec: SweepSpec, options: RunOptions, stop: StopSignal, cleanup: Exit
         same_code=options.same_code,
         take_over=options.take_over,
     )
-    return _Start(spec, options, stop, hardware, records, plan)
+    return _Start(spec, options, stop, hardware, records, pulse, plan)
 
 
 class _Hardware:
@@ -315,10 +319,11 @@ class _Start:
         stop: StopSignal,
         hardware: _Hardware,
         records: SweepRecords,
+        pulse: Pulse,
         plan: Plan,
     ) -> None:
         self.spec, self.options, self.stop = spec, options, stop
-        self.hardware, self.records = hardware, records
+        self.hardware, self.records, self.pulse = hardware, records, pulse
         self.work = self._remaining(plan)
         self.failures = self.work.failures
         self.awaited = arms_worth_waiting_for(self.work.plan, self.work.history)
@@ -345,6 +350,7 @@ class _Start:
     def wait_until_quiet(self) -> None:
         """Wait as long as the options allow; raise `StillBusy`, or `Stopped` at a signal."""
         if self.busy is not None and self.options.wait_quiet_s is not None:
+            self.pulse.waits_for("Waiting for a quiet machine")
             with self.stop.at_once():
                 wait_until_quiet(
                     self._other_work,
@@ -482,6 +488,7 @@ class _Start:
         python_path = () if on_cluster else code_folders()
         try:
             with tune_folder() as folder, membership.watching():
+                self.pulse.waits_for("Running trials")
                 run_trials(recovery, folder, python_path, self._stop_if_asked)
         finally:
             if recovery.requested:

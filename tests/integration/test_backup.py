@@ -50,3 +50,4 @@ def test_a_backup_of_two_sweeps_that_share_a_cluster_is_restored_and_continued(
     status = json.loads(restored.run("status", "first", "--format", "json").expect().out)
     (row,) = status["sweeps"]
     assert (row["state"], row["driver"], row["trials"]["ended"]) == ("complete", None, 8)
+    assert (row["heartbeat"]["has_ended"], row["heartbeat"]["not_in_store"]) == (True, 0)

@@ -106,6 +106,17 @@ class Recorder:
         self._thread.join(timeout=1.0 if self._is_silent else 10.0)
 
     @property
+    def waiting(self) -> int:
+        """The number of trials that wait to be recorded."""
+        return len(self._queue)
+
+    @property
+    def lease_age_s(self) -> float | None:
+        """Seconds since the lease was renewed; None while the sweep is not open."""
+        with self._change:
+            return time.monotonic() - (self._renew_at_s - RENEWAL_S) if self._is_open else None
+
+    @property
     def refused(self) -> Mapping[str, str]:
         """Why the tracker will never take some of the trials as they are, by trial key."""
         with self._change:

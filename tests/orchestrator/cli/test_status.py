@@ -18,12 +18,14 @@ from orchestrator.cli.stop import stop_local_sweep
 from orchestrator.core.errors import Refusal
 from orchestrator.hardware import classify
 from orchestrator.storage import journal, lock
+from orchestrator.storage.heartbeat import write_heartbeat
 from orchestrator.storage.home import SweepFolder
 from tests.building.arms import PORTABLE, XLA
 from tests.building.hardware import build_node
 from tests.building.scheduling import build_plan
 from tests.building.trials import IDENTITY, build_failed_trial, build_full_trial
 from tests.orchestrator.cli.typed_commands import Run
+from tests.orchestrator.storage.test_heartbeat import BEAT
 
 
 def started(home: Path, name: str) -> Path:
@@ -127,12 +129,13 @@ def test_the_log_of_a_sweep_has_each_trial_and_the_output_of_failed_ones(
 
 def test_status_is_data_for_machines(home: Path, run: Run) -> None:
     started(home, "quickstart")
+    write_heartbeat(SweepFolder(home, "quickstart").path, BEAT)
     code, out, _ = run("status", "quickstart", "--format", "json")
     body = json.loads(out)
     (row,) = body["sweeps"]
     assert (code, body["format"], body["home"]) == (0, "rnnsweep-status", str(home))
     assert (row["sweep"], row["generation"], row["state"]) == ("quickstart", 1, "complete")
-    assert row["driver"] is None
+    assert (row["heartbeat"]["not_in_store"], row["driver"]) == (2, None)
     assert run("status", "--format", "json", "--address", "http://nowhere:8265")[0] == 2
 
 

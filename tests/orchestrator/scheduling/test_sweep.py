@@ -47,6 +47,7 @@ class Declined(Exception):
 
 class Store:
     trouble: Exception | None = None
+    waiting, lease_age_s = 0, None
     refused = {"key": "too long"}  # noqa: RUF012
 
     def __init__(self, stored_sweep: Manifest | None = None) -> None:

@@ -10,6 +10,7 @@ from orchestrator.cli.output import quiet
 from orchestrator.storage.home import STORE_NAMES, HomeUnusable, SweepFolder
 from orchestrator.storage.journal import JOURNAL_FILE, Journal, read, read_running
 from orchestrator.storage.lock import LOCK_FILE, Owner, holder, take_lock
+from orchestrator.storage.logs import rotate_log
 from orchestrator.storage.private_files import NotOurs, open_private, read_private, write_named
 from orchestrator.storage.tracking.errors import TrackingError
 from orchestrator.storage.tracking.mlflow.store import MlflowStore
@@ -119,6 +120,10 @@ def test_links_in_the_place_of_logs_are_not_followed(tmp_path: Path) -> None:
     make_link(tmp_path / "run.log")
     with pytest.raises(NotOurs, match="symbolic link"), quiet(tmp_path / "run.log"):
         pass
+    (tmp_path / "large.log").write_bytes(b"six...")
+    (tmp_path / "large.log.1").symlink_to(tmp_path / "victim")
+    assert rotate_log(tmp_path / "large.log", limit=5)
+    assert (tmp_path / "victim").read_bytes() == b"precious"
 
 
 @pytest.mark.timeout(120)
