@@ -46,7 +46,6 @@ _CHECKS = (
     Check(proofs.memory, runs_alone=True),
     Check(proofs.telemetry, runs_alone=True),
     Check(proofs.clocks, runs_alone=True, proves_kernel=False),
-    Check(proofs.roofline, runs_alone=True, proves_kernel=False),
     Check(proofs.predict, runs_alone=True),
 )
 CHECKS = {check.name: check for check in _CHECKS}

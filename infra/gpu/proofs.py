@@ -14,7 +14,6 @@ import numpy as np
 from infra.gpu.expectations import BY_HAND, TWICE_THE_BATCH
 from infra.gpu.lab import Lab
 from infra.gpu.outcomes import Outcome, judged
-from orchestrator.diagnostics import peaks
 from orchestrator.execution.telemetry import Instruments, Recording, TelemetrySampler, record
 from orchestrator.execution.trainer_answers import TrainerAnswer
 from orchestrator.hardware import probe
@@ -42,7 +41,7 @@ _LEAST_ROUNDING = 3e-5
 """A lower precision that differs by less, at 256 units, did not round: float32 ran."""
 
 NUMBERS = "tests.building.recurrent_reference:numbers"
-PRESENCE = "workloads.diagnostics.peak_rates:report_devices"
+PRESENCE = "workloads.diagnostics.devices:report_devices"
 MASKED_BATCHES_WORKLOAD = "workloads.diagnostics.masked_batches:check_masks"
 _TINY = {"units": 16, "features": 8, "sequence_length": 6, "batch_size": 4, "timed_steps": 2}
 _ROWS: dict[str, Any] = {
@@ -57,7 +56,7 @@ _ROWS: dict[str, Any] = {
 ROLES = ("outputs", "last", "by_inputs", "by_kernel", "by_recurrent_kernel", "by_bias")
 _SAME_LOSS = 1e-3
 _MEMORY_SHAPE = "char_rnn"
-_SPEED = ("step_ms", "step_ms_median", "forward_ms", "model_flops_utilization_pct")
+_SPEED = ("step_ms", "step_ms_median", "forward_ms")
 _PHASES = ("step_ms", "evaluate_s", "predict_s", "predict_sample_ms")
 _COMPACTED = "not part of single contiguous chunk"  # PyTorch's warning of copies in every call
 
@@ -229,6 +228,7 @@ def predict(lab: Lab, backend: str) -> Iterator[Outcome]:
 
 def speed(lab: Lab, backend: str) -> Iterator[Outcome]:
     """Time passes of every kernel at the published shapes, and of a loop written by hand."""
+    figures = [*_SPEED, *(["model_flops_utilization_pct"] if lab.device == "gpu" else [])]
     for shape in lab.sizes.shapes:
         arms = eligible(lab, backend, layers=shape.layers, bidirectional=shape.bidirectional)
         if shape.with_xla and backend == "tensorflow":
@@ -236,7 +236,7 @@ def speed(lab: Lab, backend: str) -> Iterator[Outcome]:
         settings = {**shape.settings, "timed_steps": lab.sizes.timed_steps}
         expected = {"shape": settings, "source": shape.source, "published": shape.published}
         case = "speed", shape.name
-        yield from _by_arm(lab, case, arms, settings, _SPEED, expected=expected)
+        yield from _by_arm(lab, case, arms, settings, figures, expected=expected)
         if backend == "torch":
             answer = lab.ask("probes:hand_written", "torch/portable", settings)
             measured = some(answer, "step_ms")
@@ -320,22 +320,6 @@ def clocks(lab: Lab, backend: str) -> Iterator[Outcome]:
     measured = {**alone.metrics, "canary_gpu_ms, shared": shared.metrics.get("canary_gpu_ms", 0.0)}
     reason = alone.reason or shared.reason or other.result().reason
     yield judged("clocks", f"idle for {lab.sizes.idle_s} s", arm, reason, measured)
-
-
-def roofline(lab: Lab, backend: str) -> Iterator[Outcome]:
-    """Measure the device's peak rates, as `rnnsweep hardware --measure` does."""
-    float32 = 0.0
-    for option in ("", "+tf32", "+bf16"):
-        arm = f"{backend}/portable{option}"
-        if _ineligible(lab, arm, {"cell": "lstm", "layers": 1}) is not None:
-            continue
-        answer = lab.ask(peaks.PEAK_RATES_WORKLOAD, arm)
-        measured = some(answer, "product_flops_per_s", "copy_bytes_per_s")
-        rate = measured.get("product_flops_per_s", 0.0)
-        float32 = float32 or rate
-        is_slow = lab.device == "gpu" and rate < float32
-        reason = answer.reason or ("slower than float32" if is_slow else None)
-        yield judged("roofline", "product and copy", arm, reason, measured)
 
 
 def _busy_settings(lab: Lab, arm: str) -> dict[str, Any]:

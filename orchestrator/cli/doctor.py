@@ -19,7 +19,7 @@ from orchestrator.core.formats import Format
 from orchestrator.core.shipped_sweeps import spec_as_typed
 from orchestrator.storage.home import sweep_home
 
-DOCTOR = Format("a check of a machine", 1, id="rnnsweep-doctor")
+DOCTOR = Format("a check of a machine", 2, id="rnnsweep-doctor")
 _COLOURS = {"ok": "green", "warning": "yellow", "left out": "yellow", "missing": "red"}
 
 

@@ -15,8 +15,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeGuard
 
-from packaging.version import InvalidVersion, Version
-
 from orchestrator import __version__
 from orchestrator.core.errors import printable
 from orchestrator.core.version import commit
@@ -36,24 +34,6 @@ class WrittenBy:
         if not self.version:
             return "an unknown version of rnnsweep"
         return f"rnnsweep {self.version}{f' (commit {self.commit})' if self.commit else ''}"
-
-    @property
-    def is_release(self) -> bool:
-        """Whether it was a release, which can be installed by its version."""
-        try:
-            version = Version(self.version)
-        except InvalidVersion:
-            return False
-        return not (version.is_prerelease or version.local)
-
-    @property
-    def to_install(self) -> str:
-        """What a user does to get this rnnsweep, or one that reads what it wrote."""
-        if self.is_release:
-            return f'install it or a later release (pip install "rnnsweep>={self.version}")'
-        if self.commit:
-            return f"install its commit {self.commit.removesuffix('-dirty')}, or a later one"
-        return "install that, or a later one"
 
 
 @functools.cache
@@ -121,7 +101,7 @@ class Format:
         if type(number) is int and number > self.number:
             return (
                 f"{expected}, received format {number} of {writer}. This is {this_rnnsweep()}:"
-                f" {writer.to_install}"
+                " install the one that wrote it, or a later one"
             )
         received = "no format number" if number is None else f"format {number}"
         return (

@@ -7,12 +7,8 @@ import sys
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib import metadata
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
-
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
 from orchestrator.cluster import connection
 from orchestrator.cluster.jobs import Cluster
@@ -38,7 +34,7 @@ from workloads.implementations import Implementation, parse_implementation
 from workloads.protocol import TrialRequest
 from workloads.registry import find_workload
 
-_DEVICES = "workloads.diagnostics.peak_rates:report_devices"
+_DEVICES = "workloads.diagnostics.devices:report_devices"
 _LIST_HARDWARE = "python -m orchestrator hardware --address auto --format json"
 
 Announce = Callable[[str], object]
@@ -47,32 +43,10 @@ Status: TypeAlias = Literal["ok", "warning", "left out", "missing"]
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterNode:
-    """A node of a cluster, for programs.
-
-    `address` is empty if a dashboard was asked. `cpus` and `gpus` are what trials get there.
-    `versions` are of Python, Ray and packages on which times depend, by name. `differences` has
-    those that this machine has in another version, or that are missing there: the version there
-    (or None), and the version here.
-    """
-
-    id: str
-    address: str
-    cpus: int
-    gpus: int
-    gpu_names: tuple[str, ...]
-    memory_mib: int
-    classes: tuple[str, ...]
-    versions: Mapping[str, str]
-    differences: Mapping[str, tuple[str | None, str]]
-
-
-@dataclass(frozen=True, slots=True)
 class Check:
     """One thing that was checked; `cure` is a command, empty where `text` has the next step.
 
-    A sweep cannot do without it if it `is_needed`: by every sweep, or by the spec. The check of a
-    `node` of a cluster has its facts.
+    A sweep cannot do without it if it `is_needed`: by every sweep, or by the spec.
     """
 
     name: str
@@ -80,7 +54,6 @@ class Check:
     text: str
     cure: str = ""
     is_needed: bool = False
-    node: ClusterNode | None = None
 
 
 def check_machine(
@@ -91,7 +64,7 @@ def check_machine(
     With a spec, its backends, arms and data are checked. `report` is called with a line before each
     check that takes seconds.
     """
-    yield from _packages()
+    yield Check("Python", "ok", f"{platform.python_version()} in {sys.prefix}")
     yield from _home(home)
     this_machine = connection.this_machine()
     if address is None:  # else trials run on other machines
@@ -197,19 +170,8 @@ def _check_node(
             for name, (there, version) in differences.items()
         ]
         lines.append(f"unlike this machine: {', '.join(texts)}")
-    facts = ClusterNode(
-        id=node.id,
-        address=address,
-        cpus=node.cpus,
-        gpus=node.gpus,
-        gpu_names=node.gpu_names,
-        memory_mib=profile.usable_memory_mib,
-        classes=names,
-        versions=versions,
-        differences=differences,
-    )
     status: Status = "warning" if differences else "ok"
-    return Check(profile.hostname, status, "\n".join(lines), node=facts)
+    return Check(profile.hostname, status, "\n".join(lines))
 
 
 def _versions(profile: NodeProfile) -> dict[str, str]:
@@ -221,34 +183,6 @@ def _needed(name: str, ask_for: Callable[[], str]) -> Check:
         return Check(name, "ok", ask_for(), is_needed=True)
     except (Refusal, DataError) as error:
         return Check(name, "missing", str(error), is_needed=True)
-
-
-def _packages() -> Iterator[Check]:
-    """Compare packages with what the installed rnnsweep requires; pip checked Python's version."""
-    present = (distribution for distribution in metadata.distributions() if distribution.name)
-    versions = {
-        canonicalize_name(distribution.name): distribution.version for distribution in present
-    }
-    if "rnnsweep" not in versions:  # a copy of the code on a node
-        yield Check("packages", "warning", "rnnsweep is not installed itself", "pip install .")
-        return
-    of_backends = {canonicalize_name(backend.package) for backend in backends().values()}
-    has_backend = any(is_installed(backend.package) for backend in backends().values())
-    for requirement in map(Requirement, metadata.requires("rnnsweep") or ()):
-        if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
-            continue
-        if has_backend and canonicalize_name(requirement.name) in of_backends - versions.keys():
-            continue  # any one backend is enough
-        version = versions.get(canonicalize_name(requirement.name))
-        if version is None or not requirement.specifier.contains(version, prereleases=True):
-            text = (
-                f"{version or 'not installed'}, expected {requirement.specifier or 'any version'}"
-            )
-            cure = f"pip install '{requirement.name}{requirement.specifier}'"
-            yield Check(
-                requirement.name, "warning" if version else "missing", text, cure, not version
-            )
-    yield Check("Python", "ok", f"{platform.python_version()} in {sys.prefix}")
 
 
 def _home(home: Path) -> Iterator[Check]:
@@ -286,7 +220,9 @@ def _backends(
             for entry in spec.hardware
             for hardware_class in matching_classes(entry, classes)
         ]
-    has_gpu, is_needed = any(item.device == "gpu" for item in classes), spec is not None
+    has_gpu = any(item.device == "gpu" for item in classes)
+    has_backend = any(is_installed(backend.package) for backend in backends().values())
+    is_needed = spec is not None or not has_backend  # without a spec any one backend is enough
     for name, backend in backends().items():
         if name not in names:
             continue

@@ -6,19 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.diagnostics.hardware_facts import LABELS, HardwareFact, node_facts
-from orchestrator.diagnostics.peaks import Peak, PeakRate
 from orchestrator.hardware import HardwareClass, Node, NodeProfile, no_gpu_class_reason
 from orchestrator.hardware.files import HARDWARE, node_json
 from orchestrator.report.document import Bullet, Column, Document, Kind, Section, Table, make_table
 
-_DISTURBED = (
-    "rounds differ by more than half, because other work used the machine. Measure on an"
-    " idle machine"
-)
 
-
-def hardware_document(classes: Sequence[HardwareClass], peaks: Sequence[Peak] = ()) -> Document:
-    """Return hardware classes, their nodes and their peaks. Nodes with equal facts share a table.
+def hardware_document(classes: Sequence[HardwareClass]) -> Document:
+    """Return hardware classes, and their nodes. Nodes with equal facts share a table.
 
     The details of a node are in the first class that has it.
     """
@@ -40,14 +34,13 @@ def hardware_document(classes: Sequence[HardwareClass], peaks: Sequence[Peak] = 
     sections = [Section("", bullets, (make_table(overview, classes),))]
     described: set[Node] = set()
     for item in classes:
-        own_peaks = [peak for peak in peaks if peak.hardware == item.id]
-        sections.append(_section(item, own_peaks, described))
+        sections.append(_section(item, described))
         described |= set(item.nodes)
     return Document("Hardware", tuple(sections))
 
 
-def hardware_json(classes: Sequence[HardwareClass], peaks: Sequence[Peak] = ()) -> dict[str, Any]:
-    """Return hardware classes, their nodes and their measured peaks."""
+def hardware_json(classes: Sequence[HardwareClass]) -> dict[str, Any]:
+    """Return hardware classes and their nodes."""
     body = {
         **HARDWARE.head(),
         "classes": [
@@ -57,7 +50,6 @@ def hardware_json(classes: Sequence[HardwareClass], peaks: Sequence[Peak] = ()) 
                 "device": item.device,
                 "unlike": list(_unlike(item)),
                 "nodes": [node_json(node) for node in item.nodes],
-                "peaks": [peak.as_json() for peak in peaks if peak.hardware == item.id],
             }
             for item in classes
         ],
@@ -93,18 +85,18 @@ def no_gpu_note(profile: NodeProfile) -> GpuNote:
     return GpuNote(f"no GPU: {terms.library} shows none to this process ({hint})")
 
 
-def _section(item: HardwareClass, peaks: Sequence[Peak], described: set[Node]) -> Section:
+def _section(item: HardwareClass, described: set[Node]) -> Section:
     groups: dict[tuple[HardwareFact, ...], list[str]] = {}
     for node in item.nodes:
         host = f"{node.profile.hostname} ({node.id[:8]})" if node.id else node.profile.hostname
         facts = node_facts(node, is_first=node not in described, on_gpu=item.device == "gpu")
         groups.setdefault(facts, []).append(host)
     tables = [Table(("node", ", ".join(hosts)), facts) for facts, hosts in groups.items()]
-    notes = [f"its nodes differ in {difference}" for difference in _unlike(item)]
-    if any(peak.is_disturbed for peak in peaks):
-        notes.append(_DISTURBED)
-    bullets = tuple(Bullet(Kind.INCONCLUSIVE, note) for note in notes)
-    return Section(item.name, bullets, (*tables, *([_peaks(peaks)] if peaks else [])))
+    bullets = tuple(
+        Bullet(Kind.INCONCLUSIVE, f"its nodes differ in {difference}")
+        for difference in _unlike(item)
+    )
+    return Section(item.name, bullets, tuple(tables))
 
 
 def _unlike(item: HardwareClass) -> Iterator[str]:
@@ -120,24 +112,3 @@ def _unlike(item: HardwareClass) -> Iterator[str]:
         if len(values) > 1:
             parts = (f"{value} on {', '.join(names)}" for value, names in sorted(values.items()))
             yield f"{name}: {'; '.join(parts)}"
-
-
-def _peaks(peaks: Sequence[Peak]) -> Table:
-    """Return measured speeds: the median of the rounds, with the slowest and the fastest."""
-    columns: list[Column[Peak]] = [
-        Column("peak of", lambda peak: f"{peak.backend} {peak.precision}"),
-        Column("product", lambda peak: _rate(peak.flops_per_s, "FLOP/s")),
-        Column("copy", lambda peak: peak.bytes_per_s and _rate(peak.bytes_per_s, "B/s")),
-        Column("measured on", lambda peak: peak.node),
-    ]
-    return make_table(columns, peaks)
-
-
-def _rate(rate: PeakRate, unit: str) -> str:
-    """Return `212 GFLOP/s (198–220)`: the median, with the slowest and the fastest round."""
-    scale, prefix = next(
-        (s, p) for s, p in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1.0, "")) if rate.median >= s
-    )
-    scaled = [number / scale for number in (rate.median, rate.low, rate.high)]
-    median, low, high = (f"{x:.0f}" if x >= 100 else f"{x:.3g}" for x in scaled)
-    return f"{median} {prefix}{unit} ({low}–{high})"

@@ -22,7 +22,7 @@ from workloads.implementations import parse_implementation
 from workloads.protocol import TrialRequest
 from workloads.registry import find_workload
 
-PRESENCE_WORKLOAD = "workloads.diagnostics.peak_rates:report_devices"
+PRESENCE_WORKLOAD = "workloads.diagnostics.devices:report_devices"
 MASKED_BATCHES_WORKLOAD = "workloads.diagnostics.masked_batches:check_masks"
 
 _POLL_S = 0.2

@@ -9,49 +9,6 @@ from workloads.resources import CgroupLimits
 
 
 @dataclass(frozen=True, slots=True)
-class Cache:
-    """One level of a CPU's caches (`L1d`, `L2`, `L3`): so many of that size each."""
-
-    level: str
-    kib: int
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
-class NumaNode:
-    """Memory and the CPUs next to it (`0-31,64-95`; none for memory on a bus of its own)."""
-
-    cpus: str
-    memory_mib: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Cpu:
-    """The machine's processors, whatever part of them this process may use.
-
-    `signature` is vendor, family, model and stepping: it distinguishes CPUs of the same model
-    name. `vectors` are names of vector extensions such as `AVX2` or `AVX-512 BF16`.
-    """
-
-    signature: str | None = None
-    sockets: int | None = None
-    cores: int | None = None
-    logical_cpus: int | None = None
-    vectors: tuple[str, ...] = ()
-    caches: tuple[Cache, ...] = ()
-    numa: tuple[NumaNode, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """Virtualization of the node: virtual or not, its hypervisor, and the product name."""
-
-    virtual: bool | None = None
-    hypervisor: str | None = None
-    product: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class GpuReaderInfo:
     """The names of what read a node's GPUs, for messages and for the environment of processes.
 
@@ -91,10 +48,9 @@ class Gpu:
     """One GPU, as its reader describes it; None for what that does not report.
 
     `index` is the GPU's place on the node, `uuid` is its own for ever. `compute_capability` is the
-    version of CUDA's features (`9.0`), which the rules of number formats need. `pcie_generation`
-    and `pcie_lanes` are the most that its link can; `pcie_lanes_now` are fewer where a slot or a
-    riser gives less. `mig` is True where it is cut into parts. `no_class_reason` is why a trial
-    cannot have it as it is, and what to do: the part of a sentence after `GPU 0 of host`.
+    version of CUDA's features (`9.0`), which the rules of number formats need. `no_class_reason`
+    is why a trial cannot have it as it is, and what to do: the part of a sentence after
+    `GPU 0 of host`.
     """
 
     index: int
@@ -103,13 +59,6 @@ class Gpu:
     memory_mib: int | None
     compute_capability: str | None = None
     power_limit_w: float | None = None
-    max_sm_clock_mhz: float | None = None
-    max_memory_clock_mhz: float | None = None
-    ecc: bool | None = None
-    mig: bool | None = None
-    pcie_generation: int | None = None
-    pcie_lanes: int | None = None
-    pcie_lanes_now: int | None = None
     no_class_reason: str | None = None
 
 
@@ -134,9 +83,7 @@ class NodeProfile:
     system: str
     python: str
     cuda: str | None = None
-    cpu: Cpu = field(default_factory=Cpu)
     limits: CgroupLimits = field(default_factory=CgroupLimits)
-    machine: Machine = field(default_factory=Machine)
     gpu_faults: tuple[str, ...] = ()
     gpu_reader: GpuReaderInfo | None = None
     no_gpus: NoGpus | None = None

@@ -71,13 +71,8 @@ class SimulatedGpu:
     energy_j: Value = -1.0
     temperature_c: Value = 55.0
     sm_clock_mhz: Value = 1_500.0
-    max_sm_clock_mhz: Value = 1_590.0
-    max_memory_clock_mhz: Value = 5_001.0
     clock_reasons: Value = 0.0
-    pcie_generation: Value = 3.0
-    pcie_lanes: Value = 16.0
     compute_capability: tuple[int, int] = (7, 5)
-    ecc: bool | None = True
     mig: bool | None = None
     processes: Sequence[tuple[int, float]] = ()  # process id, and MiB
     errors: Errors = field(default_factory=dict)

@@ -331,7 +331,7 @@ def measure_utilization(
         return {}
     from workloads.measuring.roofline import measure_product_rate  # noqa: PLC0415 - framework
 
-    peak = measure_product_rate(trial.implementation.precision, framework.synchronise).median
+    peak = measure_product_rate(trial.implementation.precision, framework.synchronise)
     share = metrics["model_flops_per_s"] / peak
     return {"peak_flops_per_s": peak, "model_flops_utilization_pct": 100 * share}
 

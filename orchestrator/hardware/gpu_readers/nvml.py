@@ -73,7 +73,6 @@ class NvmlDevice(GpuDevice):
         name, uuid, memory = self.name(), self.uuid(), self.memory()
         if name is None or uuid is None:
             raise self._worst_error()
-        is_cut = self.mig()
         gpu = Gpu(
             self._index,
             name,
@@ -81,14 +80,7 @@ class NvmlDevice(GpuDevice):
             memory_mib=int(memory.total_mib) if memory else None,
             compute_capability=self.compute_capability(),
             power_limit_w=self.power_limit_w(),
-            max_sm_clock_mhz=self.max_sm_clock_mhz(),
-            max_memory_clock_mhz=self.max_memory_clock_mhz(),
-            ecc=self.ecc(),
-            mig=is_cut,
-            pcie_generation=self.pcie_generation(),
-            pcie_lanes=self.pcie_lanes(),
-            pcie_lanes_now=self.pcie_lanes_now(),
-            no_class_reason=_in_parts(self._index) if is_cut else None,
+            no_class_reason=_in_parts(self._index) if self.mig() else None,
         )
         if self.is_lost:
             raise self._worst_error()
@@ -148,14 +140,6 @@ class NvmlDevice(GpuDevice):
         """Return the clock of the streaming multiprocessors."""
         return _number(self._read(pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_SM))
 
-    def max_sm_clock_mhz(self) -> float | None:
-        """Return the highest clock of the streaming multiprocessors."""
-        return _number(self._read(pynvml.nvmlDeviceGetMaxClockInfo, pynvml.NVML_CLOCK_SM))
-
-    def max_memory_clock_mhz(self) -> float | None:
-        """Return the highest clock of the memory."""
-        return _number(self._read(pynvml.nvmlDeviceGetMaxClockInfo, pynvml.NVML_CLOCK_MEM))
-
     def clock_reasons(self) -> frozenset[str] | None:
         """Return the names of the reasons for its clocks; `other` for reasons of newer drivers."""
         mask = self._read(pynvml.nvmlDeviceGetCurrentClocksEventReasons)
@@ -180,27 +164,10 @@ class NvmlDevice(GpuDevice):
         processes = self._read(pynvml.nvmlDeviceGetComputeRunningProcesses)
         return None if processes is None else tuple(int(process.pid) for process in processes)
 
-    def pcie_generation(self) -> int | None:
-        """Return the generation of PCIe that GPU and slot can do."""
-        return _whole(self._read(pynvml.nvmlDeviceGetMaxPcieLinkGeneration))
-
-    def pcie_lanes(self) -> int | None:
-        """Return how many lanes GPU and slot can use."""
-        return _whole(self._read(pynvml.nvmlDeviceGetMaxPcieLinkWidth))
-
-    def pcie_lanes_now(self) -> int | None:
-        """Return how many lanes are in use now."""
-        return _whole(self._read(pynvml.nvmlDeviceGetCurrPcieLinkWidth))
-
     def compute_capability(self) -> str | None:
         """Return `9.0`."""
         pair = self._read(pynvml.nvmlDeviceGetCudaComputeCapability)
         return None if pair is None else ".".join(map(str, pair))
-
-    def ecc(self) -> bool | None:
-        """Return whether its memory corrects errors."""
-        modes = self._read(pynvml.nvmlDeviceGetEccMode)
-        return None if modes is None else bool(modes[0])
 
     def mig(self) -> bool | None:
         """Return whether it is split into parts (multi-instance GPU)."""
@@ -301,10 +268,6 @@ def _in_parts(index: int) -> str:
 
 def _number(value: Any) -> float | None:
     return None if value is None else float(value)
-
-
-def _whole(value: Any) -> int | None:
-    return None if value is None else int(value)
 
 
 def _divided(value: Any, divisor: int) -> float | None:

@@ -320,7 +320,7 @@ ON_A_CPU = [
     *(("tensorflow", check) for check in (proofs.evidence, proofs.refusals, proofs.memory)),
     *(("jax", check) for check in (proofs.speed, proofs.masks)),
     *(("torch", check) for check in (proofs.fall_backs, proofs.fit, proofs.predict)),
-    *(("torch", check) for check in (proofs.clocks, proofs.roofline)),
+    ("torch", proofs.clocks),
 ]
 
 

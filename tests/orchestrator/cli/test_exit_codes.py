@@ -2,18 +2,14 @@
 
 import errno
 import os
-import signal
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import pytest
 
 from orchestrator.cli.exit_codes import internal_error
 from orchestrator.cli.main import main
-from orchestrator.core.errors import Refusal
 from orchestrator.storage.tracking.recorder import RecorderDied
-from tests.building.hardware import build_gpu, build_node
 from tests.orchestrator.cli.typed_commands import Run
 
 CALLED_BY: dict[str, str] = {
@@ -61,24 +57,6 @@ def test_a_traceback_that_no_file_takes_is_printed(
 ) -> None:
     assert internal_error(ValueError("odd"), tmp_path / "no folder" / "log") == 70
     assert capfd.readouterr().err.endswith("ValueError: odd\n")
-
-
-def test_sigterm_interrupts_a_command_only_while_it_has_trainers(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    handlers: list[Any] = []
-
-    def refuse(*_: Any, **__: Any) -> None:
-        handlers.append(signal.getsignal(signal.SIGTERM))
-        raise Refusal("enough")
-
-    nodes = (build_node("a", gpus=(build_gpu(),)),)
-    monkeypatch.setattr("orchestrator.cluster.connection.this_machine", lambda: nodes)
-    monkeypatch.setattr("orchestrator.diagnostics.peaks.peaks_of_classes", refuse)
-    before = dict(os.environ), signal.getsignal(signal.SIGTERM)
-    code, _, err = run("hardware", "--measure")
-    assert (code, handlers) == (2, [signal.default_int_handler]) and "enough" in err
-    assert (dict(os.environ), signal.getsignal(signal.SIGTERM)) == before
 
 
 @pytest.mark.parametrize(

@@ -19,12 +19,9 @@ from tests.building.specs import USER_WORKLOAD, build_spec_text
 from tests.orchestrator.cli.typed_commands import Run
 
 
-def test_a_machine_without_a_gpu_is_shown_and_has_no_peaks_to_measure(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_machine_without_a_gpu_is_shown(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "this_machine", lambda: (build_node("a"),))
     assert run("hardware")[0] == 0
-    assert run("hardware", "--measure")[0] == 2
 
 
 def test_the_code_of_a_workload_is_found_next_to_its_spec(run: Run) -> None:

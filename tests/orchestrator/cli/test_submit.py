@@ -249,8 +249,8 @@ def test_the_doctor_lists_the_nodes_that_a_job_on_the_head_finds(
     ordered = fetched_from(server, json.dumps(hardware_json(classify([node]))), monkeypatch)
     server.next = [{"status": "SUCCEEDED"}]
     code, out, _ = there("doctor", "--format", "json")
-    found = [check["node"] for check in json.loads(out)["checks"] if check["node"]]
-    assert [(node["id"], node["gpus"]) for node in found] == [("worker", 1)]
+    found = {check["name"]: check["text"] for check in json.loads(out)["checks"]}
+    assert "8 CPUs, 1 GPU" in found[node.profile.hostname]
     assert code == 0 and " hardware --address auto --format json " in ordered[0]["entrypoint"]
     assert not server.jobs, "the job is not kept"
 

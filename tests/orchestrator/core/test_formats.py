@@ -50,9 +50,8 @@ def test_a_former_text_that_its_migration_cannot_read_is_damaged() -> None:
 @pytest.mark.parametrize(
     ("number", "writer", "parts"),
     [
-        (12, WrittenBy("0.3.0", "abc"), ("format 12 of rnnsweep 0.3.0", '"rnnsweep>=0.3.0"')),
-        (12, WrittenBy("0.3.0.dev0", "abc-dirty"), ("0.3.0.dev0", "its commit abc,")),
-        (12, WrittenBy(), ("an unknown version of rnnsweep", "install that")),
+        (12, WrittenBy("0.3.0", "abc"), ("format 12 of rnnsweep 0.3.0", "commit abc")),
+        (12, WrittenBy(), ("an unknown version of rnnsweep", "install the one that wrote it")),
         (7, WrittenBy(), ("received format 7, from before the first release", "--fresh")),
     ],
 )
@@ -77,5 +76,5 @@ def test_who_wrote_something_is_read_from_any_json() -> None:
 def test_a_text_of_another_number_in_a_store_names_who_wrote_it() -> None:
     form = Form(Lease, Format("a lease", 9))
     text = json.dumps({"version": 10, "written_by": {"version": "9.9.9"}, "content": "other"})
-    with pytest.raises(WrongVersion, match=r'rnnsweep 9\.9\.9.*"rnnsweep>=9\.9\.9"'):
+    with pytest.raises(WrongVersion, match=r"rnnsweep 9\.9\.9"):
         form.load(text, "here")

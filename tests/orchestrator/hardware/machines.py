@@ -1,6 +1,5 @@
 """Other machines than this one, by their `lscpu`, `/proc` and `/sys` in `machines.yaml`."""
 
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -28,11 +27,10 @@ def present(
     commands = folder / "commands"
     commands.mkdir(parents=True)
     if has_lscpu and "lscpu" in machine:
-        entries = [{"field": f"{key}:", "data": text} for key, text in machine["lscpu"].items()]
-        nested = [*entries[:2], {"field": "Topology:", "data": None, "children": entries[2:]}]
-        (commands / "lscpu.json").write_text(json.dumps({"lscpu": nested}))
+        lines = "".join(f"{key}:  {text}\n" for key, text in machine["lscpu"].items())
+        (commands / "lscpu.txt").write_text(lines)
         script = commands / "lscpu"
-        script.write_text(f"#!/bin/sh\nexec /bin/cat {commands}/lscpu.json\n")
+        script.write_text(f"#!/bin/sh\nexec /bin/cat {commands}/lscpu.txt\n")
         script.chmod(0o755)
     monkeypatch.setenv("PATH", os.fspath(commands))
     return folder

@@ -28,10 +28,7 @@ H200 = simulated.SimulatedGpu(
     clock_reasons=float(0x4 + 0x40 + 0x1000),
     processes=[(11, 5.0), (0, 6.0), (0, 7.0)],  # two of other containers
     power_limit_w=700,
-    max_sm_clock_mhz=1_980,
-    max_memory_clock_mhz=3_201,
     compute_capability=(9, 0),
-    pcie_generation=5,
     mig=False,
 )
 T4 = simulated.SimulatedGpu(uuid="GPU-bbbb")
@@ -106,14 +103,8 @@ READINGS: dict[str, object] = {
     "utilization_pct": 90.0,
     "temperature_c": 55.0,
     "sm_clock_mhz": 1500.0,
-    "max_sm_clock_mhz": 1980.0,
-    "max_memory_clock_mhz": 3201.0,
     "clock_reasons": {"sw_power_cap", "hw_thermal_slowdown", "other"},
     "processes": (11, 0, 0),
-    "pcie_generation": 5,
-    "pcie_lanes": 16,
-    "pcie_lanes_now": 16,
-    "ecc": True,
     "mig": False,
 }
 """What each method of a device returns for the simulated H200."""

@@ -11,7 +11,7 @@ import pytest
 from orchestrator import hardware
 from orchestrator.hardware import Gpu, classify, no_gpu_class_reason, probing
 from orchestrator.hardware.gpu_readers.nvml import NvmlReader
-from orchestrator.hardware.profile import Cache, Cpu, Machine, NoGpus, NumaNode
+from orchestrator.hardware.profile import NoGpus
 from tests.building.hardware import build_gpu, build_node
 from tests.orchestrator.hardware.machines import MACHINES, present
 
@@ -31,13 +31,12 @@ def test_this_machine_is_probed_alike_with_and_without_lscpu(
     assert profile.hostname
     assert 1 <= profile.cpus <= (os.cpu_count() or 1)
     assert profile.memory_mib > 100
-    assert profile.cpu.logical_cpus is None or profile.cpu.logical_cpus >= profile.cpus
     assert profile.packages["tensorflow"]
     monkeypatch.setenv("PATH", str(tmp_path))
     bare = hardware.probe()
-    assert (bare.cpu_part, bare.cpu.vectors) == (profile.cpu_part, profile.cpu.vectors)
+    assert bare.cpu_part == profile.cpu_part
     if profile.cpu_part is None:  # the kernel names the model: so it is the same class
-        assert (bare.cpu_model, bare.cpu.signature) == (profile.cpu_model, profile.cpu.signature)
+        assert bare.cpu_model == profile.cpu_model
 
 
 @dataclass(frozen=True)
@@ -53,36 +52,6 @@ PROBED = {
         "xeon",
         {
             "cpu_model": "Intel(R) Xeon(R) Platinum 8462Y+",
-            "cpu": Cpu(
-                signature="GenuineIntel 6/143/8",
-                sockets=2,
-                cores=16,
-                logical_cpus=32,
-                vectors=(
-                    "SSE4.2",
-                    "AVX",
-                    "AVX2",
-                    "FMA",
-                    "AVX-VNNI",
-                    "AVX-512",
-                    "AVX-512 VNNI",
-                    "AVX-512 BF16",
-                    "AVX-512 FP16",
-                    "AMX",
-                    "AMX INT8",
-                    "AMX BF16",
-                ),
-                caches=(
-                    Cache("L1d", kib=48, count=16),
-                    Cache("L2", kib=2_048, count=16),
-                    Cache("L3", kib=61_440, count=2),
-                ),
-                numa=(
-                    NumaNode(cpus="0-30:2/31", memory_mib=257_726),
-                    NumaNode(cpus="1-31:2/31", memory_mib=257_726),
-                ),
-            ),
-            "machine": Machine(virtual=False, product="Dell Inc. PowerEdge R760"),
         },
     ),
     "a container with limits, and a GPU that it was not given (its sound is none)": Probed(
@@ -90,14 +59,6 @@ PROBED = {
         {
             "cpus": 1,
             "usable_memory_mib": 64,
-            "cpu": Cpu(
-                signature="GenuineIntel",
-                sockets=1,
-                cores=1,
-                logical_cpus=2,
-                vectors=("SSE4.2", "AVX", "AVX2"),
-            ),
-            "machine": Machine(virtual=True, hypervisor="KVM", product="Google Compute Engine"),
             "no_gpus": NoGpus(
                 "1 NVIDIA GPU is on the PCI bus, but NVML's library is not there: install the"
                 " driver, or start this container with its GPUs (--gpus all)",
@@ -108,8 +69,6 @@ PROBED = {
     "a machine that tells nothing": Probed(
         "bare",
         {
-            "cpu": Cpu(),
-            "machine": Machine(),
             "no_gpus": NoGpus("no NVIDIA driver is installed (NVML's library is not there)"),
         },
     ),
@@ -132,8 +91,6 @@ def test_an_arm_class_keeps_its_id_without_lscpu(
         for has in (True, False)
     )
     assert (named.cpu_model, silent.cpu_model) == ("Neoverse-V1", "ARM 0x41 0xd40")
-    assert named.cpu.vectors == ("NEON", "NEON BF16", "NEON I8MM", "SVE", "SVE BF16")
-    assert named.machine == Machine(True, "KVM", "Amazon EC2 c7g.xlarge")
     ids = [hardware.Node("", profile, 4).cpu_class.id for profile in (named, silent)]
     assert ids == [f"ARM 0x41 0xd40/{named.cpus}"] * 2
 
@@ -148,7 +105,6 @@ def test_no_file_ends_a_probe(
         file.write_text(text, errors="surrogateescape")
     profile = hardware.probe(root=root)
     assert profile.cpus >= 1
-    assert 0 not in (profile.cpu.sockets, profile.cpu.cores, profile.cpu.logical_cpus)
 
 
 def hosts(of: hardware.HardwareClass) -> list[str]:

@@ -9,7 +9,7 @@ from workloads.backends.registry import backends
 from workloads.backends.stderr_capture import captured_stderr
 from workloads.protocol import KernelProof
 
-PRESENCE = "workloads.diagnostics.peak_rates:report_devices"
+PRESENCE = "workloads.diagnostics.devices:report_devices"
 OWN_WORDS = {
     "tensorflow": "cu",  # "… failed call to cuInit …", or "Cannot dlopen some GPU libraries …"
     "jax": "gpu",  # "Unknown backend: 'gpu' requested, but no platforms …"

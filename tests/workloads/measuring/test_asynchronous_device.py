@@ -286,16 +286,3 @@ def test_the_warm_up(machine: AsynchronousMachine) -> None:
     predictions.keras.tree = SimpleNamespace(flatten=list)
     predictions.keras.ops.convert_to_numpy = np.asarray
     assert timed.warm_up() == approximately(5.0)
-
-
-def test_the_peak_rates(machine: AsynchronousMachine, monkeypatch: pytest.MonkeyPatch) -> None:
-    roofline = module("roofline")
-    operations = roofline.keras.ops
-    for name in ("cast", "full", "matmul", "negative"):
-        monkeypatch.setattr(operations, name, lambda *_, **__: machine.spend(0.5))
-    rate = roofline.measure_product_rate("float32", machine.synchronise)
-    side = roofline._SIDES[0]
-    assert rate.metrics("rate")["rate"] == approximately(2 * side**3 / 0.5)
-    size = roofline._COPIED_BYTES[0]
-    copied = roofline.measure_copy_rate("float32", machine.synchronise)
-    assert copied.median == approximately(2 * size / 0.5)

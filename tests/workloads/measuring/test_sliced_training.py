@@ -1,4 +1,4 @@
-"""Trials that are timed in slices, and peak rates, in real trainers on every backend."""
+"""Trials that are timed in slices, in real trainers on every backend."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,12 +8,10 @@ import pytest
 from tests.workloads.shared_trainer import Trainer, failure, result, single_event
 from tests.workloads.tasks.small_settings import SMALL
 from workloads import protocol
-from workloads.backends.registry import backends
 from workloads.metrics import sliced_metrics
 from workloads.registry import own_model_name
 
 full = pytest.mark.full
-MEASURE = "workloads.diagnostics.peak_rates:measure_rates"
 
 
 def run_in_slices(
@@ -82,18 +80,6 @@ def test_every_workload_takes_slices(
     trainer_of: Trainer, workload: str, backend: str, kernel: str
 ) -> None:
     expect_sound(run_in_slices(trainer_of, workload, f"{backend}/{kernel}"))
-
-
-@full
-@pytest.mark.parametrize("backend", backends())
-def test_each_backend_measures_a_product_and_a_copy(trainer_of: Trainer, backend: str) -> None:
-    rates = result(trainer_of.ask(MEASURE, f"{backend}/portable"))
-    for name in ("product_flops_per_s", "copy_bytes_per_s"):
-        assert 1e6 < rates[f"{name}_low"] <= rates[name] <= rates[f"{name}_high"]
-    if backend == "tensorflow":
-        in_tf32 = result(trainer_of.ask(MEASURE, "tensorflow/portable+tf32"))
-        assert in_tf32["product_flops_per_s"] > 0
-        assert "copy_bytes_per_s" not in in_tf32
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,7 @@ def test_the_canary_of_a_gpu_is_the_time_of_its_products_alone(
     assert 0.05 <= machine.now_s - began_s <= 0.05 + 0.012 * product_ms
 
 
-def test_the_median_round_of_the_best_product_and_of_the_largest_copy_count(
+def test_the_median_round_of_the_best_product_counts(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The compiling round is left out; of the others, two are slower and one is faster."""
@@ -139,28 +139,17 @@ def test_the_median_round_of_the_best_product_and_of_the_largest_copy_count(
         side = len(first)
         spend(side, 2.0 * side**3 / product_rates[side])
 
-    def copy(array: Any) -> None:  # on a device with a cache of 100 MiB
-        size = 4 * len(array)
-        spend(size, 2.0 * size / (64e9 if size <= 100 * 2**20 else 12e9))
-
     monkeypatch.setattr(roofline.keras.ops, "matmul", product)
-    monkeypatch.setattr(roofline.keras.ops, "negative", copy)
     measured = roofline.measure_product_rate("float32", machine.synchronise)
-    assert measured.metrics("rate") == pytest.approx(
-        {"rate": 8e10, "rate_low": 4e10, "rate_high": 16e10}  # not the rate of the largest side
-    )
+    assert measured == pytest.approx(8e10)  # not the rate of the largest side
     assert (max(calls), calls[256]) == (1024, 7)
     assert measured is roofline.measure_product_rate("float32", machine.synchronise)
-    copied = roofline.measure_copy_rate("float32", machine.synchronise)
-    assert copied.median == pytest.approx(12e9)
-    assert max(calls) == 256 * 2**20
 
 
 def test_a_trial_on_a_gpu_alone_has_its_share_of_the_measured_peak(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    peak = SimpleNamespace(median=8e10)
-    monkeypatch.setattr(module("roofline"), "measure_product_rate", lambda *_: peak)
+    monkeypatch.setattr(module("roofline"), "measure_product_rate", lambda *_: 8e10)
     trial, framework = context()[0], SimpleNamespace(synchronise=machine.synchronise)
     measure = module("measurement").measure_utilization
     measured = measure(replace(trial, device="gpu"), framework, {"model_flops_per_s": 2e10})

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from importlib.machinery import ModuleSpec
 from typing import Any
 
-DEVICES_WORKLOAD = "workloads.diagnostics.peak_rates:report_devices"
+DEVICES_WORKLOAD = "workloads.diagnostics.devices:report_devices"
 
 _find_spec = importlib.util.find_spec
 
