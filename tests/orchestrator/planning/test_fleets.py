@@ -70,7 +70,7 @@ def test_a_fleet_is_numbers_of_classes_and_files(
         pytest.param("2 x cpu", "one class .*CPU A, 2 CPUs; CPU B, 2 CPUs", id="several classes"),
         pytest.param("NVIDIA T4", "numbers of nodes", id="no number"),
         pytest.param("20000 x NVIDIA T4", "at most 10,000", id="too many nodes"),
-        pytest.param("old.json", "of format 5, received format 1", id="a file of a former format"),
+        pytest.param("old.json", "received format 1", id="a file of a former format"),
         pytest.param("absent.json", "No such file", id="no file"),
     ],
 )
