@@ -100,9 +100,9 @@ WRONG_SETTINGS = [
     ),
     WrongSettings(
         name="a path for a dataset without files",
-        workload="image_rows",
+        workload="next_token",
         settings={"data_path": "x"},
-        message="data_path is read for dataset mnist only",
+        message="data_path is read for dataset file only",
     ),
     WrongSettings(
         name="a file without a path",

@@ -30,16 +30,9 @@ def read_checkpoint(model: Any) -> Checkpoint:
 
 
 def apply_checkpoint(model: Any, checkpoint: Checkpoint) -> None:
-    """Set a model's weights on any implementation; `ValueError` if they do not fit: none is set."""
+    """Set the weights of a model, which may have another kernel than the one that was read."""
     from workloads.models import layers  # noqa: PLC0415 - imports the framework
 
-    expected, received = (
-        {name: array.shape for name, array in content.items()}
-        for content in (read_checkpoint(model), checkpoint)
-    )
-    if different := [n for n in expected | received if expected.get(n) != received.get(n)]:
-        wanted, given = ({n: shapes.get(n) for n in different} for shapes in (expected, received))
-        raise ValueError(f"expected weights of the shapes {wanted}; received {given}")
     roles = CanonicalLayer._fields
     stack = (
         CanonicalLayer(*(checkpoint.get(f"{prefix}/{role}") for role in roles))  # type: ignore[arg-type]

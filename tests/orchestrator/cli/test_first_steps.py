@@ -126,7 +126,7 @@ LACKING = [
     ),
     LackingMachine(
         name="the file of the data",
-        changes={"settings": {"dataset": "mnist", "data_path": "none.npz"}},
+        changes={"workload": "next_token", "settings": {"dataset": "file", "data_path": "none"}},
         variable="A=",
         missing=["workload"],
     ),

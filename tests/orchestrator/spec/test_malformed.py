@@ -101,12 +101,12 @@ MALFORMED = [
         expected="fixed setting or a searched",
     ),
     MalformedSpec(
-        name="a data path for a dataset that has none",
-        replaced={"dataset": "data_path: x.npz"},
+        name="an activation that the cell fixes",
+        replaced={"dataset": "activation: relu", "cell": "cell: rnn_tanh"},
         line="settings",
         key="settings",
         expected="fit together",
-        received="data_path is read for dataset mnist",
+        received="has a fixed activation",
     ),
     MalformedSpec(
         name="memory as an objective of warm trainers",
