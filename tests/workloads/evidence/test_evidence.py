@@ -80,12 +80,6 @@ CPU_OPTIONS = [
         shown="TensorFlow's operations in one eager step: MatMul",
     ),
     CpuKernel(
-        backend="tensorflow",
-        kernel="portable",
-        settings={"cell": "rnn_relu"},
-        shown="While × 1, StatelessWhile × 1",
-    ),
-    CpuKernel(
         backend="jax",
         kernel="portable+bf16+unroll",
         settings={"cell": "gru"},
@@ -97,7 +91,6 @@ CPU_OPTIONS = [
     CpuKernel(
         backend="torch", kernel="portable+bf16", settings={"cell": "gru"}, shown="of bfloat16"
     ),
-    CpuKernel(backend="torch", kernel="fused", settings={"cell": "gru"}, shown="aten::gru × 1"),
 ]
 
 

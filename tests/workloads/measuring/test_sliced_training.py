@@ -71,20 +71,6 @@ def test_a_slice_is_whole_steps_of_full_batches(
 
 
 @full
-@pytest.mark.parametrize(
-    ("workload", "backend", "kernel"),
-    [
-        *((workload, "torch", "fused") for workload in SMALL),
-        ("synthetic", "tensorflow", "portable+xla"),
-    ],
-)
-def test_every_workload_takes_slices(
-    trainer_of: Trainer, workload: str, backend: str, kernel: str
-) -> None:
-    expect_sound(run_in_slices(trainer_of, workload, f"{backend}/{kernel}"))
-
-
-@full
 @pytest.mark.parametrize("backend", backends())
 def test_each_backend_measures_a_product_and_a_copy(trainer_of: Trainer, backend: str) -> None:
     rates = result(trainer_of.ask(MEASURE, f"{backend}/portable"))

@@ -96,18 +96,6 @@ def test_a_trial_in_slices_runs_whole_steps_and_proves_its_kernel(
     assert not [event for event in events if isinstance(event, protocol.Epoch)]
 
 
-@each_task
-def test_arms_start_from_equal_weights_that_the_seed_decides(trainer: Trainer, case: Case) -> None:
-    def digest(implementation: str, seed: int) -> float:
-        settings = {"task": case.workload, "settings": case.settings}
-        probe = "tests.workloads.probes:initial_weights"
-        return result(trainer.ask(probe, implementation, settings=settings, seed=seed))["digest"]
-
-    start = digest("tensorflow/portable", seed=3)
-    assert digest("tensorflow/portable+unroll", seed=3) == start
-    assert digest("tensorflow/portable", seed=2**64) != start
-
-
 def test_a_wrong_setting_of_a_foreign_task_is_refused_by_the_trainer(trainer: Trainer) -> None:
     failed = failure(trainer.ask(FOREIGN, "tensorflow/portable", settings={"window": 1}))
     assert (failed.kind, "window" in failed.message) == ("bad_request", True), failed
