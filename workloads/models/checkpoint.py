@@ -29,8 +29,10 @@ def read_checkpoint(model: Any) -> Checkpoint:
 
     return Checkpoint(
         [
-            CanonicalLayer(*(None if array is None else np.array(array) for array in layer))
-            for layer in layers.read_canonical(model)
+            CanonicalLayer(
+                np.array(kernel), np.array(recurrent), None if bias is None else np.array(bias)
+            )
+            for kernel, recurrent, bias in layers.read_canonical(model)
         ],
         {name: np.array(variable.numpy()) for name, variable in _other_variables(model).items()},
     )
