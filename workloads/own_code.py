@@ -4,6 +4,7 @@ It is the top-level package of the workload's module, or its file alone, with th
 packages next to it that it imports. Nothing of it is imported here.
 """
 
+import ast
 import functools
 import hashlib
 import importlib.metadata
@@ -17,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.machinery import PathFinder
 from pathlib import Path
+from typing import TypeGuard
 
 PACKAGES = ("orchestrator", "workloads", "rnnsweep")
 """Our own packages, whose names no package of a user may have."""
@@ -121,6 +123,41 @@ def read_code(workload: str) -> CodeFiles | None:
                 sources += [file.parent for file in in_packages if file.is_file()]
                 sources += filter(Path.is_file, (folder / f"{name}.py" for name in names))
     return CodeFiles(folder, dict(sorted(digests.items())), frozenset(imports))
+
+
+def training_on_import(workload: str) -> Iterator[str]:
+    """Yield the places where a workload's modules call `fit` while they are imported: `own.py:31`.
+
+    Only the modules that the workload names are read, and nothing is imported. A call under
+    `if __name__ == "__main__":` is not made by an import.
+    """
+    code = read_code(workload)
+    entries = [part for part in workload.split(" with ") if ":" in part] if code else []
+    for name in dict.fromkeys(entry.partition(":")[0] for entry in entries):
+        assert code is not None  # there are entries
+        file = f"{name.replace('.', '/')}.py"
+        try:
+            module = ast.parse((code.folder / file).read_bytes())
+        except (OSError, SyntaxError, ValueError):  # the import tells of it
+            continue
+        nodes = (node for part in module.body for node in _nodes_that_run(part))
+        yield from (f"{file}:{node.lineno}" for node in nodes if _is_fit(node))
+
+
+def _nodes_that_run(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the parts of a statement that run when its module is imported."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+        return
+    if isinstance(node, ast.If) and "__name__" in ast.unparse(node.test):
+        return
+    yield node
+    for child in ast.iter_child_nodes(node):
+        yield from _nodes_that_run(child)
+
+
+def _is_fit(node: ast.AST) -> TypeGuard[ast.Call]:
+    function = node.func if isinstance(node, ast.Call) else None
+    return isinstance(function, ast.Attribute) and function.attr == "fit"
 
 
 def imported_names(text: str) -> set[str]:

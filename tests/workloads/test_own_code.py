@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from workloads.own_code import describe_error, read_code, versions_in_use
+from workloads.own_code import describe_error, read_code, training_on_import, versions_in_use
 
 FILES = {
     "mine/__init__.py": "",
@@ -57,6 +57,28 @@ def read_digests(workload: str) -> Mapping[str, str]:
     code = read_code(workload)
     assert code is not None
     return code.digests
+
+
+def test_calls_of_fit_that_an_import_makes_are_found_without_importing() -> None:
+    script = """
+import keras
+def build(): model.fit(x)
+class Mine:
+    def fit(self): self.fit()
+model = build()
+with device: history = model.fit(x, y)
+if __name__ == "__main__":
+    model.fit(x, y)
+print([m.fit(x) for m in (model,)])
+"""
+    Path("script.py").write_text(script)
+    Path("mine/deep/train.py").write_text("model.fit(1)")
+    Path("broken.py").write_text("def (")
+    found = [*training_on_import("script:build with mine.deep.train:load")]
+    assert found == ["script.py:7", "script.py:10", "mine/deep/train.py:1"]
+    assert [*training_on_import("script:build with random data")] == found[:2]
+    for workload in ("image_rows", "broken:build", "unused:run", "no_such:run"):
+        assert not [*training_on_import(workload)]
 
 
 def test_packages_are_named_as_they_are_installed() -> None:
