@@ -100,9 +100,9 @@ WRONG_SETTINGS = [
     ),
     WrongSettings(
         name="a path for a dataset without files",
-        workload="next_token",
+        workload="image_rows",
         settings={"data_path": "x"},
-        message="data_path is read for dataset file only",
+        message="data_path is read for dataset mnist only",
     ),
     WrongSettings(
         name="a file without a path",

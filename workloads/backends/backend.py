@@ -166,6 +166,9 @@ class Backend(ABC):
     gpu_peculiarity: ClassVar[str] = ""
     """How its cuDNN calls on a GPU differ from the calls of other backends, for the report."""
 
+    memory_note: ClassVar[str] = ""
+    """What makes cuDNN take more of a GPU's memory than on other backends, in parentheses."""
+
     @property
     def runs_modules(self) -> bool:
         """True if it runs PyTorch modules of a user's own."""

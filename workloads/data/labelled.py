@@ -1,4 +1,4 @@
-"""Samples with a class each, and how they are split."""
+"""Samples with a class each: how they are split, and the files that have them."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -6,7 +6,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.data.samples import DataSet, Order, Samples
+from workloads.data.samples import DataSet, Order, Samples, read_npz
+from workloads.failures import DataError
 
 Parts: TypeAlias = tuple[Samples, Samples]
 """Training and validation samples."""
@@ -37,3 +38,27 @@ def stratified_split(labels: NDArray[np.int32]) -> tuple[Order, Order]:
         validation.append(members[:cut])
         train.append(members[cut:])
     return draw.permutation(np.concatenate(train)), draw.permutation(np.concatenate(validation))
+
+
+def read_labelled(path: str, dimensions: int) -> Parts:
+    """Read the parts of an `.npz` file: x_train of so many dimensions, y_train, x_test, y_test."""
+    arrays, parts = read_npz(path), []
+    for part in ("train", "test"):
+        inputs, labels = arrays.get(f"x_{part}"), arrays.get(f"y_{part}")
+        if inputs is None or labels is None:
+            raise DataError(
+                f"{path}: expected arrays x_train, y_train, x_test, y_test; received"
+                f" {', '.join(arrays) or 'none'}"
+            )
+        if inputs.ndim != dimensions or labels.shape != inputs.shape[:1] or not len(labels):
+            raise DataError(
+                f"{path}: expected x_{part} in {dimensions} dimensions, not empty, and a label in"
+                f" y_{part} for each sample; received {inputs.shape} and {labels.shape}"
+            )
+        if not np.issubdtype(labels.dtype, np.integer) or int(labels.min()) < 0:
+            raise DataError(
+                f"{path}: expected y_{part} of integers from 0; received {labels.dtype} from"
+                f" {labels.min()}"
+            )
+        parts.append(Samples(inputs, labels.astype(np.int32)))
+    return parts[0], parts[1]

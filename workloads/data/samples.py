@@ -1,13 +1,17 @@
-"""Samples for supervised training, and data sets of them."""
+"""Samples for supervised training: data sets, and the files that hold their arrays."""
 
 from __future__ import annotations
 
+import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
+from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
 from workloads.data.array_trees import (
@@ -126,3 +130,27 @@ def load_by_keras(dataset: str, load: Callable[[Any], LoadedType], offline: str)
             f"dataset {dataset}: expected Keras' loader to deliver it; {error}: on a machine"
             f" without network, {offline}"
         ) from error
+
+
+def read_npz(path: str | Path) -> dict[str, NDArray[Any]]:
+    """Read all arrays of an `.npz` file, never pickles; raise `DataError` if it cannot be read."""
+    place = f"{path}: expected arrays in an .npz file"
+    try:
+        archive = np.load(path, allow_pickle=False)
+        if isinstance(archive, NpzFile):
+            with archive:
+                return {name: archive[name] for name in archive.files}
+        raise DataError(f"{place}; received one array of shape {archive.shape}")
+    except (
+        OSError,
+        ValueError,
+        EOFError,
+        TypeError,
+        RuntimeError,  # encrypted, or compressed by an unknown method
+        zipfile.BadZipFile,
+        zlib.error,
+    ) as error:
+        # NumPy takes any unknown file for a pickle, and its message explains how to trust it.
+        is_other = "pickled (object) data" in str(error)
+        reason = "the file begins like neither .npz nor .npy" if is_other else error
+        raise DataError(f"{place}; {reason}") from error

@@ -63,10 +63,17 @@ def data_digest(dataset: str, data_path: str | None = None) -> str:
 
     A download has the digest that Keras checks: planning needs no download. The digest of
     `python-docs` depends on the version of Python, the digest of `zipf` on its parameters. Raise
-    `DataError` if a file is missing or unreadable.
+    `DataError` if a file is missing, unreadable, or not the text of that name.
     """
     if data_path is not None:
-        return _file_digest(Path(data_path))
+        digest = _file_digest(Path(data_path))
+        if dataset == "shakespeare" and digest != DOWNLOADS[dataset]:
+            raise DataError(
+                f"data file {data_path!r}: expected the text of {SHAKESPEARE_URL}, SHA-256"
+                f" {DOWNLOADS[dataset]}; received {digest}: for a text of your own set dataset to"
+                " 'file'"
+            )
+        return digest
     if dataset == "digits":
         return _file_digest(digits_file())
     if dataset == "python-docs":
@@ -92,8 +99,8 @@ def expect_available(dataset: str, data_path: str | None = None) -> None:
     except (OSError, ValueError) as error:
         raise DataError(
             f"dataset {dataset}: expected it in {_places(dataset)[0]}, or {address} to answer;"
-            f" received: {error}. Put the file there, or use data that need no download:"
-            f" settings.dataset={_BUNDLED[dataset]}"
+            f" received: {error}. Put the file there, name another copy as settings.data_path, or"
+            f" use data that need no download: settings.dataset={_BUNDLED[dataset]}"
         ) from error
 
 

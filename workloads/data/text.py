@@ -99,7 +99,7 @@ def load_text(corpus: Corpus, cut: Cut, zipf_words: int) -> TextData:
 def read_corpus(name: CorpusName, data_path: str | None = None) -> bytes:
     """Read a text, or raise `DataError`; `shakespeare` without a path is downloaded and cached."""
     if data_path is not None:
-        data_digest(name, data_path)  # refuses an unreadable file
+        data_digest(name, data_path)  # refuses an unreadable file, or one that is not of that name
         return Path(data_path).read_bytes()
     if name == "python-docs":
         return python_docs_text().encode()
@@ -115,7 +115,7 @@ def read_corpus(name: CorpusName, data_path: str | None = None) -> bytes:
             cache_dir=str(folder.parent),
             cache_subdir=folder.name,
         ),
-        f"put a copy of {SHAKESPEARE_URL} into {folder}, as shakespeare.txt",
+        f"set settings.data_path to a copy of {SHAKESPEARE_URL}",
     )
     return Path(path).read_bytes()
 

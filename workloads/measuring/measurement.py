@@ -272,8 +272,9 @@ def prepare_framework(trial: Context) -> Iterator[Framework]:
         full = memory_complaint(error)
         if full is None:
             raise
+        note = "" if trial.implementation.kernel == "portable" else framework.backend.memory_note
         where = "the GPU" if trial.device == "gpu" else "the memory of the node"
-        raise OutOfMemory(f"{where} is full: {full}: {LESS_MEMORY}") from error
+        raise OutOfMemory(f"{where} is full: {full}{note}: {LESS_MEMORY}") from error
     finally:
         framework.release_memory()
 

@@ -39,7 +39,7 @@ def read_checkpoint(model: Any) -> Checkpoint:
 
 
 def apply_checkpoint(model: Any, checkpoint: Checkpoint) -> None:
-    """Set the weights of a model, which may have another kernel than the one that was read."""
+    """Set a model's weights on any implementation; `ValueError` if they do not fit: none is set."""
     from workloads.models import layers  # noqa: PLC0415 - imports the framework
 
     layers.write_canonical(model, checkpoint.recurrent)

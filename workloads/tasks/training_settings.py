@@ -1,8 +1,8 @@
 """The settings of every built-in workload that trains on data. Imports no framework."""
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from workloads.data.sources import data_digest, expect_available
 from workloads.settings import StackSettings, TrainingPlan, UpTo10
@@ -23,14 +23,28 @@ class TrainingSettings(StackSettings):
         None, description="best: keep the model of each arm's best trial, as a model in MLflow"
     )
     dataset: str = Field(description="the name of the data set")
+    data_path: str | None = Field(None, description="the file of the data set")
 
-    data_settings: ClassVar[tuple[str, ...]] = ("dataset",)
+    data_settings: ClassVar[tuple[str, ...]] = ("dataset", "data_path")
     work_settings: ClassVar[tuple[str, ...]] = (
         "epochs",
         "timed_steps",
         "samples",
         "validation_samples",
     )
+
+    datasets_with_path: ClassVar[tuple[str, ...]] = ()
+    """The data sets that are read from `data_path`."""
+
+    @model_validator(mode="after")
+    def _data_path_goes_with_the_dataset(self) -> Self:
+        if self.data_path is not None and self.dataset not in self.datasets_with_path:
+            raise ValueError(
+                f"data_path is read for dataset {' or '.join(self.datasets_with_path)} only, but"
+                f" dataset is {self.dataset!r}: remove data_path or set dataset to"
+                f" {self.datasets_with_path[0]}"
+            )
+        return self
 
     def plan(self) -> TrainingPlan:
         """Return how much a trial trains."""
@@ -40,8 +54,8 @@ class TrainingSettings(StackSettings):
 
     def data_digest(self) -> str:
         """Return the SHA-256 of the data set, or raise `DataError` if it is missing here."""
-        return data_digest(self.dataset)
+        return data_digest(self.dataset, self.data_path)
 
     def expect_data(self) -> None:
         """Raise `DataError` if the data set is neither on this machine nor to be downloaded."""
-        expect_available(self.dataset)
+        expect_available(self.dataset, self.data_path)

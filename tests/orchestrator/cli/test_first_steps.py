@@ -126,7 +126,7 @@ LACKING = [
     ),
     LackingMachine(
         name="the file of the data",
-        changes={"workload": "next_token", "settings": {"dataset": "file", "data_path": "none"}},
+        changes={"settings": {"dataset": "mnist", "data_path": "none.npz"}},
         variable="A=",
         missing=["workload"],
     ),

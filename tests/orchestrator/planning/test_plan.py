@@ -117,10 +117,9 @@ def test_each_variant_is_an_arm_where_its_settings_allow() -> None:
 
 def test_settings_that_fit_only_with_a_value_of_the_space_are_laid_out() -> None:
     wanted = spec_of()
-    space = {"dataset": {"choices": ["file"]}, "activation": {"choices": ["tanh", "relu"]}}
+    space = {"dataset": {"choices": ["mnist"]}, "activation": {"choices": ["tanh", "relu"]}}
     search = {**wanted.search.model_dump(), "space": space}
-    settings = {"data_path": "x.txt"}
-    body = {**wanted.model_dump(), "workload": "next_token", "settings": settings, "search": search}
+    body = {**wanted.model_dump(), "settings": {"data_path": "x.npz"}, "search": search}
     laid = make_plan(SweepSpec.model_validate(body), machine(gpus=1))
     assert "the space has activation: relu" in reasons(laid)["tensorflow/cudnn on gpu"]
 

@@ -101,12 +101,12 @@ MALFORMED = [
         expected="fixed setting or a searched",
     ),
     MalformedSpec(
-        name="an activation that the cell fixes",
-        replaced={"dataset": "activation: relu", "cell": "cell: rnn_tanh"},
+        name="a data path for a dataset that has none",
+        replaced={"dataset": "data_path: x.npz"},
         line="settings",
         key="settings",
         expected="fit together",
-        received="has a fixed activation",
+        received="data_path is read for dataset mnist",
     ),
     MalformedSpec(
         name="memory as an objective of warm trainers",

@@ -1,7 +1,8 @@
-"""Images and reviews from Keras' loaders, and the digests of all arrays."""
+"""Images and reviews, from files and from Keras' loaders, and the digests of all arrays."""
 
 import hashlib
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from tests.building.tasks import find_task
 from workloads.data.labelled import LabelledData
 from workloads.data.samples import Samples
-from workloads.data.sources import DOWNLOADS
+from workloads.data.sources import DOWNLOADS, data_digest
 from workloads.failures import DataError
 from workloads.registry import find_workload
 from workloads.tasks.image_rows.data import load_image_rows, scale_columns
@@ -23,18 +24,31 @@ from workloads.tasks.sentiment.data import load_sentiment
 from workloads.tasks.sentiment.settings import SentimentSettings
 
 Install = Callable[..., None]
+IMAGES: dict[str, Any] = {
+    "x_train": np.arange(18).reshape(2, 3, 3),
+    "y_train": np.array([0, 2]),
+    "x_test": np.zeros((2, 3, 3)),
+    "y_test": np.array([1, 1]),
+}
 TRAIN = [[1, 5, 9], [1, 7], [1, 5, 5, 8, 6]]
 TEST = [[1, 9], [1, 4, 6]]
 LABELS = {"y_train": np.array([0, 1, 1]), "y_test": np.array([1, 0])}
+REVIEWS: dict[str, Any] = {
+    "x_train": np.array([[1, 5, 9, 0, 0], [0, 0, 0, 1, 7], [1, 5, 5, 8, 6]]),
+    "x_test": np.array([[1, 9, 0], [1, 4, 6]], np.uint16),
+    **LABELS,
+}
 
 
-def mnist() -> LabelledData:
-    return load_image_rows(ImageRowsSettings(dataset="mnist"))
+def mnist(path: Path | None = None) -> LabelledData:
+    where = None if path is None else str(path)
+    return load_image_rows(ImageRowsSettings(dataset="mnist", data_path=where))
 
 
-def imdb(**own: Any) -> LabelledData:
+def imdb(path: Path | None = None, **own: Any) -> LabelledData:
+    where = None if path is None else str(path)
     sizes = {"vocabulary": 9, "sequence_length": 4, **own}
-    return load_sentiment(SentimentSettings(dataset="imdb", **sizes))
+    return load_sentiment(SentimentSettings(dataset="imdb", data_path=where, **sizes))
 
 
 def rows(samples: Samples) -> list[tuple[list[int], int]]:
@@ -54,13 +68,32 @@ def test_every_column_of_every_image_is_scaled_separately(pixels: NDArray[np.uin
                 assert (np.argsort(column, stable=True) == np.argsort(before, stable=True)).all()
 
 
-def test_mnist_comes_from_keras(install_keras: Install) -> None:
-    pixels = np.arange(18).reshape(2, 3, 3)
-    parts = ((pixels, np.array([0, 2])), (np.zeros((2, 3, 3)), np.array([1, 1])))
+def test_mnist_comes_from_a_file_or_from_keras(tmp_path: Path, install_keras: Install) -> None:
+    path = tmp_path / "images.npz"
+    np.savez(path, **IMAGES)
+    of_file = mnist(path)
+    parts = ((IMAGES["x_train"], IMAGES["y_train"]), (IMAGES["x_test"], IMAGES["y_test"]))
     install_keras(mnist=lambda: parts)
-    images = mnist()
-    assert (images.train.inputs == scale_columns(pixels)).all()
-    assert (images.classes, images.digest) == (3, DOWNLOADS["mnist"])
+    of_keras = mnist()
+    assert (of_file.train.inputs == of_keras.train.inputs).all()
+    assert of_file.classes == of_keras.classes == 3
+
+
+def test_reviews_of_a_file_are_padded_and_limited_to_the_vocabulary(tmp_path: Path) -> None:
+    path = tmp_path / "reviews.npz"
+    np.savez_compressed(path, **REVIEWS)
+    reviews = imdb(path)
+    assert rows(reviews.train) == [
+        ([1, 5, 2, 0], 0),  # word 9 is outside the vocabulary
+        ([1, 7, 0, 0], 1),
+        ([5, 5, 8, 6], 1),  # the end remains
+    ]
+    assert rows(reviews.validation) == [([1, 2, 0, 0], 1), ([1, 4, 6, 0], 0)]
+    assert (reviews.classes, reviews.source) == (2, str(path))
+    assert reviews.digest == data_digest("imdb", str(path))
+    few = imdb(path, samples=2, validation_samples=1)
+    assert (few.train.inputs == reviews.train.inputs[:2]).all()
+    assert len(few.validation) == 1
 
 
 def test_imdb_is_loaded_from_keras_once(install_keras: Install) -> None:
@@ -81,21 +114,60 @@ def test_imdb_is_loaded_from_keras_once(install_keras: Install) -> None:
     first, second = imdb(), imdb()
     assert asked == [9]
     assert rows(first.train) == rows(second.train)
-    assert rows(first.train) == [
-        ([1, 5, 2, 0], 0),  # word 9 is outside the vocabulary
-        ([1, 7, 0, 0], 1),
-        ([5, 5, 8, 6], 1),  # the end remains
-    ]
+    assert rows(first.train)[0] == ([1, 5, 2, 0], 0)
     assert rows(imdb(padding="left").train)[0] == ([0, 0, 1, 7], 1)
-    assert len(imdb(samples=2).train) == 2
-    assert (first.classes, first.digest) == (2, DOWNLOADS["imdb"])
+    assert first.digest == DOWNLOADS["imdb"]
 
 
 @pytest.mark.parametrize("load", [mnist, imdb])
 def test_a_failed_download_is_explained(load: Callable[[], Any], install_keras: Install) -> None:
     install_keras()
-    with pytest.raises(DataError, match=rf"{load.__name__}: .*no network.* ~/\.keras/datasets"):
+    with pytest.raises(DataError, match=rf"{load.__name__}: .*no network.* settings\.data_path to"):
         load()
+
+
+@pytest.mark.parametrize(
+    ("load", "change", "message"),
+    [
+        (mnist, {"y_test": None}, "x_train, .*; received x_train, y_train, x_test$"),
+        (mnist, {"x_train": np.zeros((2, 9))}, r"3 dimensions.*received \(2, 9\) and \(2,\)"),
+        (mnist, {"y_train": np.zeros(3, int)}, r"a label in .*received \(2, 3, 3\) and \(3,\)"),
+        (mnist, {"y_train": np.zeros(2)}, "expected y_train of integers from 0; received float64"),
+        (mnist, {"x_test": np.full((2, 3, 3), np.nan)}, "expected finite pixels in x_test"),
+        (mnist, {"x_test": np.zeros((2, 3, 3), object)}, "expected arrays in an .npz file; Object"),
+        (imdb, {"x_test": REVIEWS["x_test"] / 2}, "expected x_test of integers from 0 to"),
+        (imdb, {"x_train": np.array([[1, 2], [1, 2], [0, 0]])}, "any, the first at index 2"),
+        (imdb, {"y_train": np.array([0, 1, 2])}, "the labels 0 and 1 in .* labels up to 2"),
+        (
+            imdb,
+            {"x_train": np.array([[1], [1, 2]], dtype=object)},
+            r"for Keras' own imdb\.npz, put",
+        ),
+    ],
+)
+def test_a_file_of_other_arrays_is_refused(
+    tmp_path: Path, load: Callable[[Path], Any], change: dict[str, Any], message: str
+) -> None:
+    path, content = tmp_path / "own.npz", {**(IMAGES if load is mnist else REVIEWS), **change}
+    np.savez(path, **{name: value for name, value in content.items() if value is not None})
+    with pytest.raises(DataError, match=rf"own\.npz: .*{message}"):
+        load(path)
+
+
+def test_a_file_that_is_no_npz_is_refused(tmp_path: Path) -> None:
+    for number, content in enumerate((b"", b"not a zip file", b"PK\x03\x04 broken")):
+        (tmp_path / f"{number}.npz").write_bytes(content)
+    np.save(tmp_path / "bare.npy", np.zeros((2, 3)))
+    damaged = tmp_path / "damaged.npz"  # with a complete list of arrays
+    np.savez_compressed(damaged, x_train=np.arange(1000), y_train=0, x_test=0, y_test=0)
+    content = damaged.read_bytes()
+    damaged.write_bytes(content[:100] + b"\xff" * 300 + content[400:])
+    assert len(list(tmp_path.iterdir())) == 5
+    for path in tmp_path.iterdir():
+        with pytest.raises(DataError, match=rf"{path.name}: expected arrays in an \.npz file"):
+            mnist(path)
+    with pytest.raises(DataError, match=r"absent\.npz.*No such file.*settings\.data_path"):
+        mnist(tmp_path / "absent.npz")
 
 
 class PublishedData(NamedTuple):

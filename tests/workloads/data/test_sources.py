@@ -41,5 +41,5 @@ def test_a_data_set_is_here_or_its_address_answers(
 def test_files_and_bundled_data_are_read() -> None:
     expect_available("digits")
     with pytest.raises(DataError, match="no_such_file"):
-        expect_available("file", "no_such_file")
+        expect_available("mnist", "no_such_file.npz")
     assert DOWNLOADS.keys() == ADDRESSES.keys()

@@ -65,7 +65,7 @@ def test_the_cache_key_has_all_that_decides_the_tokens(poem: Path) -> None:
     assert vocabulary(load(poem)) == (UNKNOWN_TOKEN, "not", "or")
 
 
-def test_shakespeare_is_downloaded_by_keras(
+def test_shakespeare_is_downloaded_by_keras_or_read_from_a_copy(
     tmp_path: Path, install_keras: Callable[..., None]
 ) -> None:
     path, asked = tmp_path / "input.txt", list[Any]()
@@ -79,8 +79,10 @@ def test_shakespeare_is_downloaded_by_keras(
     assert read_corpus("shakespeare") == b"First Citizen:\n"
     assert asked == [("shakespeare.txt", SHAKESPEARE_URL, DOWNLOADS["shakespeare"])]
     assert data_digest("shakespeare") == DOWNLOADS["shakespeare"]
+    with pytest.raises(DataError, match=r"expected the text of https.*dataset to 'file'"):
+        read_corpus("shakespeare", str(path))
     install_keras()
-    with pytest.raises(DataError, match=r"without network, put a copy of"):
+    with pytest.raises(DataError, match=r"without network, set settings\.data_path to a copy"):
         read_corpus("shakespeare")
 
 

@@ -80,6 +80,16 @@ def build_of_two_classes(settings: Settings) -> Any:
     return model
 
 
+def build_of_two_inputs(settings: Settings) -> Any:
+    past, facts = keras.Input((5, 3), name="past"), keras.Input((2,), name="facts")
+    encoded = keras.layers.LSTM(settings["units"])(past)
+    outputs = [keras.layers.Dense(1, name=name)(encoded) for name in ("mean", "spread")]
+    outputs[0] = keras.layers.Add(name="shifted")([outputs[0], keras.layers.Dense(1)(facts)])
+    model = keras.Model({"past": past, "facts": facts}, outputs)
+    model.compile("adam", ["mse", "mae"])
+    return model
+
+
 def build_with_unrecordable_metric(settings: Settings) -> Any:
     model = build(settings)
     model.compile("adam", "mse", metrics=[keras.metrics.MeanAbsoluteError(name="error@1")])
@@ -170,6 +180,12 @@ def load(settings: Settings) -> Any:
 def load_two_classes(settings: Settings) -> Any:
     inputs, targets = load(settings)
     return inputs, targets > 0
+
+
+def load_two_inputs(settings: Settings) -> Any:
+    past, target = load(settings)
+    weights = np.ones(len(past), np.float32)
+    return {"past": past, "facts": past[:, 0, :2]}, [target, np.abs(target)], weights
 
 
 class Batches(keras.utils.PyDataset):

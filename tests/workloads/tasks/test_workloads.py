@@ -85,7 +85,9 @@ def test_arms_start_equal_stay_close_and_report_their_metrics_and_data(
     ("backend", "kernel"),
     [
         ("tensorflow", "portable+bf16+xla"),
+        ("tensorflow", "portable+eager+fp16"),
         ("jax", "portable+unroll"),
+        ("jax", "portable+bf16"),
         ("torch", "fused+bf16"),
     ],
 )
@@ -136,6 +138,7 @@ def test_char_rnn_reports_bits_and_writes_a_text(torch_trainer: Trainer, batches
     [
         ("tensorflow", "cudnn_unchecked", "not_possible", "cudnn: Keras refuses it here: "),
         ("jax", "cudnn_unchecked", "not_possible", "cuDNN by itself fails too: "),
+        ("jax", "full_gpu", "out_of_memory", "9 bytes. (JAX gives each call of cuDNN four times"),
         ("torch", "full_gpu", "out_of_memory", "9 bytes.: set a smaller batch_size"),
         ("tensorflow", "full_memory", "out_of_memory", "the memory of the node is full: Unable"),
     ],

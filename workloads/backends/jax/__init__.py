@@ -23,11 +23,12 @@ class Jax(Backend):
     tf32_code = 'jax.config.update("jax_default_matmul_precision", None)'
     threads_variable = "PJRT_NPROC"
     gpu_advice = "its CUDA packages are installed: pip install 'jax[cuda13]', or 'jax[cuda12]'"
-    # jaxlib's gpu_rnn.py takes cuDNN's sizes in bytes for numbers of float32.
     gpu_peculiarity = (
         "JAX copies the sequences' lengths to the host in each cuDNN call and gives that call four"
         " times the memory that it asks for"
     )
+    # jaxlib's gpu_rnn.py takes cuDNN's sizes in bytes for numbers of float32.
+    memory_note = " (JAX gives each call of cuDNN four times the memory that it asks for)"
 
     def environment(self, device: Device) -> Mapping[str, str]:
         variables = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}

@@ -53,7 +53,7 @@ def prove_lowered(lowered: Any, parts: Sequence[RecurrentPart], *, eager: bool =
         eager=eager,
         tf32=program.may_round and _capability() >= TF32_CAPABILITY,
         options=("eager",) if eager else (),
-        remark=f"; precision {', '.join(sorted(program.precisions)) or 'none'}",
+        remark=f"; precision {', '.join(sorted(program.precisions)) or 'none'}{program.memory}",
     )
 
 
@@ -63,6 +63,7 @@ class _LoweredProgram:
     def __init__(self, module: Any) -> None:
         self.counts = OperationCounts()
         self.precisions: set[str] = set()
+        self._work_mib = 0.0
         self._functions = {
             operation.attributes["sym_name"].value: operation
             for operation in (item.operation for item in module.body.operations)
@@ -76,6 +77,12 @@ class _LoweredProgram:
         if any(part.fused_calls or part.library_calls for part in parts):  # opaque attributes
             return jax.config.jax_default_matmul_precision is None
         return self.precisions <= {"DEFAULT"}  # HIGH rounds in cuBLAS only
+
+    @property
+    def memory(self) -> str:
+        """Work space of cuDNN's calls: jaxlib takes sizes in bytes for numbers of float32."""
+        shown = f"; {self._work_mib:.3g} MiB of work space, four times what cuDNN asks for"
+        return shown if self._work_mib else ""
 
     def _visit(self, outer: Any, place: str, *, in_loop: bool = False) -> int:
         """Count the operations inside one, and return the number of products."""
@@ -117,6 +124,8 @@ class _LoweredProgram:
         if "dnn_rnn" in target:
             self.counts.shown[target] += 1
             if "bwd" not in target:
+                *_, work, reserve = (result.type.shape[0] for result in operation.results)
+                self._work_mib += 4 * (work + reserve) / 2**20
                 self.counts.add_library_call(_type_of(operation), path)
 
 

@@ -27,13 +27,19 @@ class CharRnnSettings(TextSettings):
     embedding_units: Width = Field(15, description="width of the embedding")
     units: Units = 512
     layers: Layers = 2
-    dropout: Rate = Field(0.3, description="dropout between the recurrent layers")
+    dropout: Rate = Field(
+        0.3, description="dropout between the recurrent layers (with all: after the last too)"
+    )
+    dropout_after: Literal["between", "all"] = Field(
+        "between", description="between: as MyCaffe's cuDNN version; all: as its Caffe version"
+    )
     learning_rate: UpTo10 = Field(0.05, description="SGD's learning rate")
     momentum: Rate = Field(0.9, description="SGD's momentum")
     batch_size: BatchSize = Field(25, description="sequences per step")
     sample_characters: int = Field(
         500, ge=0, le=100_000, description="characters of the text sample; 0: no sample"
     )
+    temperature: UpTo10 = Field(0.8, description="temperature of the text sample")
 
     work_settings = (*TextSettings.work_settings, "sample_characters")
 

@@ -20,9 +20,6 @@ from workloads.data.text import (
 from workloads.tasks.char_rnn.settings import CharRnnSettings
 from workloads.tasks.task import Task, Trained
 
-_TEMPERATURE = 0.8
-"""Of the text sample: less than 1 prefers the likely characters."""
-
 
 def load(settings: CharRnnSettings, seed: int) -> TextData:
     """Load streams of text that continue from batch to batch, or windows of the text."""
@@ -77,14 +74,16 @@ def build_language_model(
     """Build the model; a stateful one has a fixed batch size."""
     import keras  # noqa: PLC0415 - the framework of this process
 
-    from workloads.models.layers import recurrent_stack  # noqa: PLC0415
+    from workloads.models.layers import dropout, recurrent_stack  # noqa: PLC0415
 
     layers = [
         keras.Input((steps,), batch_size=batch_size, dtype="int32"),
         keras.layers.Embedding(vocabulary, settings.embedding_units, name="embedding"),
         *recurrent_stack(settings, return_sequences=True, seed=trial.seed),
-        keras.layers.Dense(vocabulary, dtype="float32", name="logits"),
     ]
+    if settings.dropout and settings.dropout_after == "all":
+        layers.append(dropout(settings.dropout, trial.seed + 3 * settings.layers, "dropout"))
+    layers.append(keras.layers.Dense(vocabulary, dtype="float32", name="logits"))
     model = keras.Sequential(layers, name="char_rnn")
     model.compile(
         optimizer=keras.optimizers.SGD(settings.learning_rate, momentum=settings.momentum),
@@ -120,9 +119,9 @@ def _sample_text(settings: CharRnnSettings, trial: Context, trained: Trained[Tex
         logits = read(int(token))
     for _ in range(settings.sample_characters):
         # The Gumbel-max trick draws with the probabilities of these logits.
-        tokens.append(int(np.argmax(logits / _TEMPERATURE + draw.gumbel(size=logits.size))))
+        tokens.append(int(np.argmax(logits / settings.temperature + draw.gumbel(size=logits.size))))
         logits = read(tokens[-1])
-    mark = f"--- written at temperature {_TEMPERATURE}:"
+    mark = f"--- written at temperature {settings.temperature}:"
     decode = trained.data.encoded.decode
     return f"{decode(prime)}\n{mark}\n{decode(tokens)}\n"
 

@@ -1,4 +1,4 @@
-"""The images of `image_rows`: scikit-learn's digits, or MNIST."""
+"""The images of `image_rows`: scikit-learn's digits, MNIST, or a file."""
 
 import gzip
 
@@ -9,10 +9,12 @@ from workloads.data.labelled import (
     LabelledData,
     Parts,
     count_classes,
+    read_labelled,
     stratified_split,
 )
 from workloads.data.samples import Samples, load_by_keras
 from workloads.data.sources import data_digest, digits_file
+from workloads.failures import DataError
 from workloads.tasks.image_rows.settings import ImageRowsSettings
 
 
@@ -20,16 +22,20 @@ def load_image_rows(settings: ImageRowsSettings) -> LabelledData:
     """Load, scale and split the images of these settings.
 
     Inputs have the shape (samples, rows, columns), targets (samples,). Raise `DataError` if the
-    data is missing or cannot be downloaded.
+    data is missing, cannot be downloaded, or lacks an expected array.
     """
+    path = settings.data_path
+    digest = data_digest(settings.dataset, path)
     if settings.dataset == "digits":
         source, parts = "scikit-learn digits.csv.gz", _digits()
+    elif path is not None:
+        source, parts = path, _images_of_file(path)
     else:
         source, parts = "keras.datasets.mnist", _mnist()
     train, validation = parts
     return LabelledData(
         settings.dataset,
-        data_digest(settings.dataset),
+        digest,
         source,
         train.first(settings.samples),
         validation.first(settings.validation_samples),
@@ -60,11 +66,19 @@ def _digits() -> Parts:
     return samples.take(train), samples.take(validation)
 
 
+def _images_of_file(path: str) -> Parts:
+    train, validation = read_labelled(path, dimensions=3)
+    for part, samples in (("train", train), ("test", validation)):
+        if not np.isfinite(samples.inputs).all():
+            raise DataError(f"{path}: expected finite pixels in x_{part}; received NaN or infinity")
+    return _scaled(train), _scaled(validation)
+
+
 def _mnist() -> Parts:
     train, test = load_by_keras(
         "mnist",
         lambda keras: keras.datasets.mnist.load_data(),
-        "put mnist.npz into ~/.keras/datasets, or set settings.dataset to digits",
+        "set settings.data_path to an .npz with x_train, y_train, x_test, y_test",
     )
     return _scaled(Samples(*train)), _scaled(Samples(*test))
 

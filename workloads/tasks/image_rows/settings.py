@@ -18,6 +18,9 @@ class ImageRowsSettings(TrainingSettings):
     """
 
     dataset: ImageSet = Field("digits", description="digits (8×8, bundled) or mnist (28×28)")
+    data_path: str | None = Field(
+        None, description="an .npz with x_train, y_train, x_test, y_test instead of the download"
+    )
     samples: OptionalCount = Field(None, description="number of training images, the first ones")
     validation_samples: OptionalCount = Field(
         None, description="number of validation images, the first ones"
@@ -32,3 +35,5 @@ class ImageRowsSettings(TrainingSettings):
         1e-5, ge=0, le=1, description="learning rate at step i is learning_rate / (1 + decay · i)"
     )
     epochs: int = Field(3, ge=1, le=100_000, description="timed epochs")
+
+    datasets_with_path = ("mnist",)

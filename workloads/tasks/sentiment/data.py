@@ -16,11 +16,13 @@ from workloads.data.labelled import (
     LabelledData,
     Parts,
     count_classes,
+    read_labelled,
     stratified_split,
 )
 from workloads.data.samples import Samples, Tokens, load_by_keras
 from workloads.data.sources import DOWNLOADS, data_digest, python_docs
 from workloads.data.text import rank_words, split_words, text_source
+from workloads.failures import DataError
 from workloads.tasks.sentiment.settings import SentimentSettings
 
 START, OUT_OF_VOCABULARY, FIRST_WORD = 1, 2, 3
@@ -36,21 +38,31 @@ def load_sentiment(settings: SentimentSettings) -> LabelledData:
     """Load, number, pad and shuffle the reviews of these settings, always in the same order.
 
     Inputs are tokens below the vocabulary's size, of shape (reviews, sequence_length); of a longer
-    review the end remains. The classes are bad (0) and good (1). Raise `DataError` if the data is
-    missing or cannot be downloaded.
+    review the end remains. A file is an .npz with x_train, y_train, x_test, y_test: rows of
+    numbered tokens, padded with zeros. Raise `DataError` if the data is missing, cannot be
+    downloaded, has another layout, or other classes than bad (0) and good (1).
     """
+    digest, path = data_digest(settings.dataset, settings.data_path), settings.data_path
     if settings.dataset == "python-docs":
         source, parts = text_source(settings.dataset), _python_docs(settings)
+    elif path is not None:
+        source, parts = path, _reviews_of_file(path, settings)
     else:
         source, parts = "keras.datasets.imdb", _imdb(settings)
+    classes = count_classes(parts)
+    if classes != 2:
+        raise DataError(
+            f"{source}: expected the labels 0 and 1 in y_train and y_test; received labels up to"
+            f" {classes - 1}"
+        )
     train, validation = (_shuffled(part, settings.vocabulary) for part in parts)
     return LabelledData(
         settings.dataset,
-        data_digest(settings.dataset),
+        digest,
         source,
         train.first(settings.samples),
         validation.first(settings.validation_samples),
-        count_classes(parts),
+        classes,
     )
 
 
@@ -103,6 +115,32 @@ def _python_docs(settings: SentimentSettings) -> Parts:
     return number(train), number(validation)
 
 
+def _reviews_of_file(path: str, settings: SentimentSettings) -> Parts:
+    try:
+        parts = read_labelled(path, dimensions=2)
+    except DataError as error:
+        raise DataError(
+            f"{error}: for Keras' own imdb.npz, put it into ~/.keras/datasets, and leave"
+            " settings.data_path out"
+        ) from error
+    padded = []
+    for part, samples in zip(("train", "test"), parts, strict=True):
+        rows = samples.inputs
+        if not np.issubdtype(rows.dtype, np.integer) or rows.min() < 0 or rows.max() >= 2**31:
+            raise DataError(
+                f"{path}: expected x_{part} of integers from 0 to {2**31 - 1}; received"
+                f" {rows.dtype} from {rows.min()} to {rows.max()}"
+            )
+        if (empty := np.flatnonzero(~rows.any(axis=1))).size:  # cuDNN takes no empty sequence
+            raise DataError(
+                f"{path}: expected at least one token in every review of x_{part}; received"
+                f" {empty.size:,} without any, the first at index {empty[0]}"
+            )
+        tokens = _padded((row[row != 0] for row in rows), settings)
+        padded.append(Samples(tokens, samples.targets))
+    return padded[0], padded[1]
+
+
 def _imdb(settings: SentimentSettings) -> Parts:
     """Load IMDb by Keras, which takes seconds; the padded rows are kept in the cache."""
 
@@ -110,7 +148,8 @@ def _imdb(settings: SentimentSettings) -> Parts:
         parts = load_by_keras(
             "imdb",
             lambda keras: keras.datasets.imdb.load_data(num_words=settings.vocabulary),
-            "put imdb.npz into ~/.keras/datasets, or set settings.dataset to python-docs",
+            "put imdb.npz into ~/.keras/datasets, or set settings.data_path to a file of reviews,"
+            " or dataset to python-docs",
         )
         arrays = (
             array

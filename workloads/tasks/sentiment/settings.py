@@ -21,6 +21,9 @@ class SentimentSettings(TrainingSettings):
     dataset: ReviewSet = Field(
         "imdb", description="imdb (downloaded once by Keras) or python-docs (in every Python)"
     )
+    data_path: str | None = Field(
+        None, description="an .npz of padded reviews instead of the download of imdb"
+    )
     samples: OptionalCount = Field(None, description="number of training reviews, the first ones")
     validation_samples: OptionalCount = Field(
         None, description="number of validation reviews, the first ones"
@@ -37,6 +40,8 @@ class SentimentSettings(TrainingSettings):
     units: Units = 64
     bidirectional: Bidirectional = True
     dropout: Dropout = 0.5
+
+    datasets_with_path = ("imdb",)
 
     @property
     def mask(self) -> Mask:
