@@ -21,7 +21,6 @@ from workloads.backends.loading import load_framework
 from workloads.context import Context
 from workloads.implementations import Implementation, parse_implementation
 from workloads.measuring.measurement import (
-    build_with_weights,
     measure,
     prepare_framework,
 )
@@ -47,22 +46,6 @@ def kept_accuracy(trial: Context) -> dict[str, float]:
         "val_accuracy": float(np.mean(predicted == data.targets.ravel())),
         "foreign": sum(not type(part).__module__.startswith("keras") for part in model.layers),
     }
-
-
-def initial_weights(trial: Context) -> dict[str, float]:
-    """Return a digest of the weights that a task's model starts with."""
-    from workloads.models.checkpoint import read_checkpoint
-
-    task = find_task(trial.settings["task"])
-    settings = task.check_settings(trial.settings["settings"])
-    with prepare_framework(trial):
-        if task.timed == "passes":
-            data = task.load(settings, trial.seed)
-            model = build_with_weights(task, settings, trial, data)
-        else:
-            model = load_and_build(task, settings, trial)[1].model
-        weights = read_checkpoint(model)
-        return {"digest": digest(weights[name] for name in sorted(weights))}
 
 
 def warm_ups(trial: Context) -> dict[str, float]:

@@ -171,36 +171,12 @@ class Properties(NamedTuple):
 
 PROPERTIES = [
     Properties(
-        text="tensorflow/portable",
-        kernel="portable",
-        jit=False,
-        eager=False,
-        precision="float32",
-        process="tensorflow",
-    ),
-    Properties(
         text="tensorflow/portable+xla",
         kernel="portable+xla",
         jit=True,
         eager=False,
         precision="float32",
         process="tensorflow",
-    ),
-    Properties(
-        text="tensorflow/portable+eager",
-        kernel="portable+eager",
-        jit=False,
-        eager=True,
-        precision="float32",
-        process="tensorflow",
-    ),
-    Properties(
-        text="jax/cudnn+unroll+tf32",
-        kernel="cudnn+tf32+unroll",
-        jit=True,
-        eager=False,
-        precision="tf32",
-        process="jax",
     ),
     Properties(
         text="jax/portable+eager",

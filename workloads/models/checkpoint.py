@@ -4,50 +4,47 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from workloads.context import Context
 from workloads.models.canonical_weights import CanonicalLayer, Weights
 
-Checkpoint: TypeAlias = dict[str, Weights]
-"""Weights by name; recurrent layers have theirs in the canonical layout."""
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Weights of a model with any kernel: `others` are those of layers that are not recurrent."""
+
+    recurrent: list[CanonicalLayer]
+    others: dict[str, Weights]
+    """By the names of the layer and the variable."""
 
 
 def read_checkpoint(model: Any) -> Checkpoint:
     """Return a copy of a built model's weights: PyTorch's arrays would change in training."""
     from workloads.models import layers  # noqa: PLC0415 - imports the framework
 
-    arrays = {path: variable.numpy() for path, variable in _other_variables(model).items()}
-    names = layers.canonical_names(model)
-    for prefix, layer in zip(names, layers.read_canonical(model), strict=True):
-        for role, array in layer._asdict().items():
-            if array is not None:
-                arrays[f"{prefix}/{role}"] = array
-    return {name: np.array(array) for name, array in arrays.items()}
+    return Checkpoint(
+        [
+            CanonicalLayer(
+                np.array(kernel), np.array(recurrent), None if bias is None else np.array(bias)
+            )
+            for kernel, recurrent, bias in layers.read_canonical(model)
+        ],
+        {name: np.array(variable.numpy()) for name, variable in _other_variables(model).items()},
+    )
 
 
 def apply_checkpoint(model: Any, checkpoint: Checkpoint) -> None:
     """Set a model's weights on any implementation; `ValueError` if they do not fit: none is set."""
     from workloads.models import layers  # noqa: PLC0415 - imports the framework
 
-    expected, received = (
-        {name: array.shape for name, array in content.items()}
-        for content in (read_checkpoint(model), checkpoint)
-    )
-    if different := [n for n in expected | received if expected.get(n) != received.get(n)]:
-        wanted, given = ({n: shapes.get(n) for n in different} for shapes in (expected, received))
-        raise ValueError(f"expected weights of the shapes {wanted}; received {given}")
-    roles = CanonicalLayer._fields
-    stack = (
-        CanonicalLayer(*(checkpoint.get(f"{prefix}/{role}") for role in roles))  # type: ignore[arg-type]
-        for prefix in layers.canonical_names(model)
-    )
-    layers.write_canonical(model, stack)
-    for path, variable in _other_variables(model).items():
-        variable.assign(checkpoint[path])
+    layers.write_canonical(model, checkpoint.recurrent)
+    for name, variable in _other_variables(model).items():
+        variable.assign(checkpoint.others[name])
 
 
 def keep_model(trained: Checkpoint, trial: Context, build: Callable[[], Any]) -> None:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 
@@ -16,13 +16,6 @@ _GATED = {"lstm": keras.layers.LSTM, "gru": keras.layers.GRU}
 _SIMPLE = {"rnn_tanh": "tanh", "rnn_relu": "relu"}
 _CONVOLUTIONS = (keras.layers.Conv1D, keras.layers.Conv2D, keras.layers.Conv3D)
 _CELLS = (keras.layers.LSTMCell, keras.layers.GRUCell, keras.layers.SimpleRNNCell)
-
-
-class RecurrentShape(NamedTuple):
-    """A recurrent layer as evidence counts it: its directions, and the length of its sequences."""
-
-    directions: int
-    steps: int
 
 
 def recurrent_stack(settings: StackSettings, *, return_sequences: bool, seed: int) -> list[Any]:
@@ -77,21 +70,6 @@ def is_stateful(model: Any) -> bool:
     return any(getattr(layer, "stateful", False) for layer in layers_of(model))
 
 
-def recurrent_shapes(model: Any, steps: int) -> list[RecurrentShape]:
-    """Return the shape of each recurrent layer of a built model, also of the layers in a fused one.
-
-    `steps` is the length of the data's sequences, for layers that take any length.
-    """
-    shapes: list[RecurrentShape] = []
-    for layer in recurrent_layers(model):
-        if isinstance(layer, FusedStack):
-            stack = layer.stack_shape
-            shapes += [RecurrentShape(stack.directions, _steps_of(layer, steps))] * stack.layers
-        else:
-            shapes.append(RecurrentShape(len(_cells(layer)), _steps_of(layer, steps)))
-    return shapes
-
-
 def read_canonical(model: Any) -> list[CanonicalLayer]:
     """Return the weights of a built model's recurrent layers, for every kind."""
     return [weights for layer in recurrent_layers(model) for weights in _read_layer(layer)]
@@ -107,16 +85,6 @@ def write_canonical(model: Any, stack: Iterable[CanonicalLayer]) -> None:
         for cell in _cells(layer):
             for variable, array in zip(_cell_variables(cell), next(layers), strict=False):
                 variable.assign(array)
-
-
-def canonical_names(model: Any) -> list[str]:
-    """Return `recurrent_0/forward`, … for the weights that `read_canonical` returns."""
-    sides = ("forward", "backward")
-    return [
-        f"recurrent_{number}/{side}"
-        for number, shape in enumerate(recurrent_shapes(model, steps=1))
-        for side in sides[: shape.directions]
-    ]
 
 
 def flops_of_step(model: Any, steps: int, timed_work: TimedWork) -> int:

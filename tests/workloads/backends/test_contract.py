@@ -1,7 +1,6 @@
 """What every backend has to satisfy."""
 
 import ast
-import itertools
 import json
 import re
 import subprocess
@@ -13,11 +12,10 @@ import pytest
 
 from tests.documents import ROOT
 from tests.workloads.shared_trainer import Trainer, result, single_event
-from workloads.backends.backend import Backend, Combination
+from workloads.backends.backend import Backend
 from workloads.backends.full_memory import memory_complaint
 from workloads.backends.registry import backends
-from workloads.implementations import KERNELS, OPTIONS, Implementation
-from workloads.layer_traits import CELLS, LayerTraits
+from workloads.layer_traits import CELLS
 from workloads.protocol import Device, EnvironmentFacts, KernelProof
 
 EACH = pytest.mark.parametrize(
@@ -60,28 +58,6 @@ def test_its_lines_for_programs_without_rnnsweep_are_python(backend: Backend) ->
         assert ast.parse(backend.import_code).body
     for line in lines:
         ast.parse(line)
-
-
-@EACH
-def test_its_rules_give_reasons_that_end_a_sentence(backend: Backend) -> None:
-    options = ((), *((option,) for option in (*OPTIONS, *backend.options)))
-    layers = [
-        LayerTraits(),
-        LayerTraits("gru", layers=2, dropout=0.5),
-        LayerTraits("rnn_relu", activation="relu"),
-        LayerTraits(mask="left", stateful=True),
-    ]
-    for kernel, chosen, traits, device in itertools.product(
-        KERNELS, options, layers, get_args(Device)
-    ):
-        implementation = Implementation(backend.name, kernel, chosen)
-        asked = Combination(implementation, traits, device)
-        reasons = [*backend.device_reasons(asked), *backend.option_reasons(asked)]
-        reasons += backend.layer_reasons(asked)
-        assert all(re.fullmatch(r"\S.*[^\s.]", reason) for reason in reasons)
-        assert backend.is_eager(implementation) in (True, False)
-        if "xla" in chosen:
-            assert backend.is_compiled(implementation)
 
 
 @EACH

@@ -60,45 +60,6 @@ def test_a_batch_is_copied_before_the_step_on_the_one_before_it_without_waiting(
     assert metrics["waits"] == 0
 
 
-def run_masked_stack(trial: Context) -> dict[str, float]:
-    """Run a fused stack on sequences of two lengths; return how often tensors were copied back."""
-    from unittest import mock
-
-    import torch
-
-    from workloads.backends.stack_call import StackCall, StackShape
-    from workloads.backends.torch.fused import run_stack
-
-    shape = StackShape("lstm", inputs=2, units=3)
-    call = StackCall(
-        shape=shape,
-        weights=torch.randn(sum(shape.sizes)),
-        sequences=torch.randn(2, 4, 2),
-        states=(torch.zeros(1, 2, 3), torch.zeros(1, 2, 3)),
-        lengths=torch.tensor([4, 2], dtype=torch.int32),
-        is_right_padded=torch.tensor(True),
-        dropout=0.0,
-        seed=0,
-        training=False,
-    )
-    original, copies = torch.Tensor.cpu, 0
-
-    def copy(tensor: Any) -> Any:
-        nonlocal copies
-        copies += 1
-        return original(tensor)
-
-    with mock.patch.object(torch.Tensor, "cpu", copy):
-        outputs, _ = run_stack(call)
-    return {"copies": copies, "padding": float(outputs[1, 2:].abs().max())}
-
-
-def test_a_masked_stack_waits_once_for_the_gpu(torch_trainer: Trainer) -> None:
-    metrics = result(torch_trainer.ask(f"{__name__}:run_masked_stack", "torch/fused"))
-    assert metrics["copies"] == 1
-    assert metrics["padding"] == 0
-
-
 def train_masked_model(trial: Context) -> dict[str, float]:
     """Train a masked own model on batches for a GPU; return the loss, and the copies back."""
     from unittest import mock

@@ -17,27 +17,6 @@ def draw(*shape: int) -> Any:
     return np.random.default_rng(3).normal(size=shape).astype("float32")
 
 
-def build_weather(settings: Settings) -> Any:
-    """Timeseries forecasting for weather prediction."""
-    inputs = keras.layers.Input(shape=(12, 7))
-    lstm_out = keras.layers.LSTM(8)(inputs)
-    outputs = keras.layers.Dense(1)(lstm_out)
-    model = keras.Model(inputs=inputs, outputs=outputs)
-    model.compile(optimizer=keras.optimizers.Adam(learning_rate=0.001), loss="mse")
-    return model
-
-
-def load_weather(settings: Settings) -> Any:
-    values = draw(90, 7).astype("float64")
-    parts = [(values[:60], values[24:60, [1]]), (values[60:], values[84:, [1]])]
-    return tuple(
-        keras.preprocessing.timeseries_dataset_from_array(
-            x, y, sequence_length=12, sampling_rate=2, batch_size=8
-        )
-        for x, y in parts
-    )
-
-
 def build_sequence_to_sequence(settings: Settings) -> Any:
     """Character-level recurrent sequence-to-sequence model: open lengths, and states passed on."""
     encoder_inputs = keras.Input(shape=(None, 6))
@@ -59,26 +38,6 @@ def load_sequence_to_sequence(settings: Settings) -> Any:
     encoder = np.eye(6, dtype="float32")[draws.integers(0, 6, (40, 7))]
     decoder = np.eye(5, dtype="float32")[draws.integers(0, 5, (40, 9))]
     return [encoder, decoder], np.roll(decoder, -1, axis=1)
-
-
-def build_addition(settings: Settings) -> Any:
-    """Sequence to sequence learning for performing number addition."""
-    model = keras.Sequential()
-    model.add(layers.Input((7, 12)))
-    model.add(layers.LSTM(8))
-    model.add(layers.RepeatVector(4))
-    for _ in range(1):
-        model.add(layers.LSTM(8, return_sequences=True))
-    model.add(layers.Dense(12, activation="softmax"))
-    model.compile(loss="categorical_crossentropy", optimizer="adam", metrics=["accuracy"])
-    return model
-
-
-def load_addition(settings: Settings) -> Any:
-    draws = np.random.default_rng(3)
-    one_hot = np.eye(12, dtype=bool)  # the example's arrays are of booleans
-    x, y = one_hot[draws.integers(0, 12, (40, 7))], one_hot[draws.integers(0, 12, (40, 4))]
-    return (x[:32], y[:32]), (x[32:], y[32:])
 
 
 class CTCLayer(layers.Layer):

@@ -70,19 +70,6 @@ def test_a_slice_is_whole_steps_of_full_batches(
 
 @full
 @pytest.mark.parametrize(
-    ("workload", "backend", "kernel"),
-    [
-        *((workload, "torch", "fused") for workload in SMALL),
-        ("synthetic", "tensorflow", "portable+xla"),
-    ],
-)
-def test_every_workload_takes_slices(
-    trainer_of: Trainer, workload: str, backend: str, kernel: str
-) -> None:
-    expect_sound(run_in_slices(trainer_of, workload, f"{backend}/{kernel}"))
-
-
-@pytest.mark.parametrize(
     ("workload", "backend", "implementation"),
     [
         pytest.param("image_rows", "torch", "torch/portable", id="whole model, PyTorch"),

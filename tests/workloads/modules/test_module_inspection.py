@@ -84,7 +84,6 @@ class WrongModule(NamedTuple):
     place: str = "build"
     optimizer: str = "Adam"
     weights: str = "equal"
-    class_weight: dict[str, float] | None = None
 
 
 WRONG_MODULES = [
@@ -121,9 +120,6 @@ WRONG_MODULES = [
         text="loss and mae are NaN or infinite",
     ),
     WrongModule("a choice of weights", weights="own", text="expected no settings.weights"),
-    WrongModule(
-        "weights of classes", class_weight={"0": 2.0}, text="expected no settings.class_weight"
-    ),
     WrongModule("no data", load=None, text="does not say which shapes it takes"),
 ]
 
@@ -136,11 +132,7 @@ def test_functions_that_cannot_be_used_are_named_with_their_place(
         torch_trainer,
         case.build,
         case.load,
-        fixed={
-            "optimizer": case.optimizer,
-            "weights": case.weights,
-            "class_weight": case.class_weight,
-        },
+        fixed={"optimizer": case.optimizer, "weights": case.weights},
     )
     assert isinstance(fault, ModelFault)
     assert fault.kind == "refused"

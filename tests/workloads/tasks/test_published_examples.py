@@ -15,7 +15,6 @@ from workloads.registry import own_model_name
 pytestmark = pytest.mark.full
 
 MODULE = "tests.workloads.examples.published"
-TENSORFLOW_OCR = own_model_name(f"{MODULE}_ocr:build", f"{MODULE}_ocr:load")
 AS_WRITTEN = ["tensorflow/auto", "jax/auto", "torch/auto"]
 SETTINGS = {"batch_size": 8, "epochs": 1, "timed_steps": 2}
 
@@ -37,9 +36,7 @@ class Example:
 OCR = Example("ocr", fused=False, draws=True)
 CONV_LSTM = Example("conv_lstm")
 EXAMPLES = [
-    Example("weather"),
     Example("sequence_to_sequence"),
-    Example("addition"),
     OCR,
     Example("video", draws=True),
     CONV_LSTM,
@@ -83,12 +80,6 @@ def test_an_example_computes_the_same_on_every_arm(
         assert difference.gradients is not None and difference.gradients < 1e-3, arm
         if not example.draws:
             assert losses == pytest.approx(expected[1], rel=1e-3), arm
-
-
-def test_the_ocr_example_with_tensorflows_operations_trains_there(trainer: Trainer) -> None:
-    events = train(trainer, TENSORFLOW_OCR, "tensorflow/portable")
-    assert result(events).keys() >= {"loss", "val_loss"}
-    assert single_event(events, KernelProof).ran == "portable"
 
 
 def test_what_no_library_has_is_named(torch_trainer: Trainer) -> None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from tests.building.tasks import find_task
@@ -50,19 +49,6 @@ each_task = pytest.mark.parametrize(
 )
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_the_data_are_the_same_in_every_trial_and_fit_the_plan(case: Case) -> None:
-    task, settings = case.task, case.checked
-    first, second = task.load(settings, 1), task.load(settings, 1)
-    for part in ("train", "validation"):
-        one, again = getattr(first, part), getattr(second, part)
-        assert np.array_equal(one.inputs, again.inputs)
-        assert np.array_equal(one.targets, again.targets)
-        assert len(one.inputs) == len(one.targets) == len(one)
-    assert len(first.train) >= task.plan(settings).batch_size or case.workload == FOREIGN
-    assert settings.data_digest() in (None, first.digest)
-
-
 @each_task
 def test_a_whole_trial_runs_its_plan_and_proves_its_kernel(trainer: Trainer, case: Case) -> None:
     events = trainer.ask(case.workload, "tensorflow/portable", settings=case.settings, seed=3)
@@ -94,18 +80,6 @@ def test_a_trial_in_slices_runs_whole_steps_and_proves_its_kernel(
     assert proof.ran == proof.asked
     assert metrics["slices"] == 2
     assert not [event for event in events if isinstance(event, protocol.Epoch)]
-
-
-@each_task
-def test_arms_start_from_equal_weights_that_the_seed_decides(trainer: Trainer, case: Case) -> None:
-    def digest(implementation: str, seed: int) -> float:
-        settings = {"task": case.workload, "settings": case.settings}
-        probe = "tests.workloads.probes:initial_weights"
-        return result(trainer.ask(probe, implementation, settings=settings, seed=seed))["digest"]
-
-    start = digest("tensorflow/portable", seed=3)
-    assert digest("tensorflow/portable+unroll", seed=3) == start
-    assert digest("tensorflow/portable", seed=2**64) != start
 
 
 def test_a_wrong_setting_of_a_foreign_task_is_refused_by_the_trainer(trainer: Trainer) -> None:

@@ -30,7 +30,7 @@ def ask(trainer: Trainer, workload: str, implementation: str, **settings: Any) -
 
 def expect_metrics_data_and_kernel(events: list[Event], workload: str) -> None:
     metrics, definition = result(events), find_workload(workload)
-    optional = {"time_to_accuracy_s", "step_ms_p95", "import_s"}
+    optional = {"step_ms_p95", "import_s"}
     optional |= {"peak_gpu_mib", "canary_gpu_ms", "peak_flops_per_s", "model_flops_utilization_pct"}
     if workload == "char_rnn":  # a stateful model takes full batches only
         optional |= {"latency_s", "predict_sample_ms"}
@@ -110,66 +110,11 @@ def test_passes_of_every_cell_are_proven_and_counted(torch_trainer: Trainer, cel
     assert metrics["model_flops_per_step"] == 3 * 3 * forward  # steps, samples, both passes
 
 
-@pytest.mark.parametrize(
-    ("workload", "settings", "accuracy"),
-    [
-        pytest.param(
-            "image_rows",
-            {"units": 64, "epochs": 12, "learning_rate": 0.005, "samples": None},
-            0.9,
-            id="image_rows",
-        ),
-        pytest.param(
-            "next_token",
-            {
-                "dataset": "zipf",
-                "vocabulary": 16,
-                "samples": 3000,
-                "epochs": 8,
-                "units": 32,
-                "learning_rate": 0.02,
-            },
-            0.4013655784578305,  # more than the share of Zipf's first word
-            id="next_token",
-        ),
-        pytest.param(
-            "sentiment",
-            {
-                "samples": None,
-                "validation_samples": None,
-                "vocabulary": 3000,
-                "epochs": 4,
-                "units": 16,
-                "embedding_units": 16,
-                "learning_rate": 0.005,
-            },
-            0.65,
-            id="sentiment",
-        ),
-        pytest.param(
-            "char_rnn",
-            {
-                "samples": 2000,
-                "validation_samples": 200,
-                "units": 64,
-                "epochs": 2,
-                "sequence_length": 25,
-                "batch_size": 20,
-                "learning_rate": 0.3,
-            },
-            0.25,  # more than the most frequent characters
-            id="char_rnn",
-        ),
-    ],
-)
-def test_a_workload_learns(
-    torch_trainer: Trainer, workload: str, settings: dict[str, Any], accuracy: float
-) -> None:
-    target = {"target_accuracy": accuracy, "timed_steps": 0}
-    events = ask(torch_trainer, workload, "torch/fused", **settings, **target)
+def test_a_workload_learns(torch_trainer: Trainer) -> None:
+    settings = {"units": 64, "epochs": 12, "learning_rate": 0.005, "samples": None}
+    events = ask(torch_trainer, "image_rows", "torch/fused", **settings, timed_steps=0)
     metrics = result(events)
-    assert metrics["val_accuracy"] > accuracy
-    assert 0 < metrics["time_to_accuracy_s"] <= metrics["train_s"]
+    assert metrics["val_accuracy"] > 0.9
     curve = [event.metrics["val_accuracy"] for event in events if isinstance(event, Epoch)]
     assert curve[-1] == metrics["val_accuracy"] > curve[0]
 
@@ -186,19 +131,6 @@ def test_char_rnn_reports_bits_and_writes_a_text(torch_trainer: Trainer, batches
     assert (len(prime), bool(mark), len(continuation)) == (12 + 1, True, 30 + 1)
     counted = 8 if batches == "stateful" else 10  # full batches of four samples
     assert single_event(events, Dataset).validation_samples == counted
-
-
-def test_settings_decide_what_is_learnt(torch_trainer: Trainer) -> None:
-    def loss(workload: str, **settings: Any) -> float:
-        return result(ask(torch_trainer, workload, "torch/fused", **settings))["loss"]
-
-    assert loss("char_rnn") != loss("char_rnn", batches="windows")
-    assert loss("sentiment", masked=True) != loss("sentiment", masked=False)
-    assert loss("next_token") != loss("next_token", tokens="word")
-    dropout = {"layers": 2, "dropout": 0.4}
-    assert loss("char_rnn", **dropout) != loss("char_rnn", **dropout, dropout_after="all")
-    events = ask(torch_trainer, "char_rnn", "torch/fused", sample_characters=0)
-    assert not [event for event in events if isinstance(event, Artifact)]
 
 
 @pytest.mark.parametrize(
