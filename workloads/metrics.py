@@ -65,6 +65,7 @@ class Metric:
         comparable_over: The trials whose values are comparable.
         reported_in: The tables of the report that show it.
         is_objective: Whether a spec may name it as an objective.
+        needs_setting: A setting of the workload without which no trial reports it.
         has_energy_scope: Whether its values are comparable only within one `energy_scope` (the
             devices whose energy was measured).
         superlative: What the first arm of a ranking by this metric has, such as `least memory`.
@@ -85,6 +86,7 @@ class Metric:
     comparable_over: ComparableOver = "any"
     reported_in: tuple[ReportTable, ...] = ()
     is_objective: bool = True
+    needs_setting: str | None = None
     has_energy_scope: bool = False
     superlative: str = ""
     is_traded_for_accuracy: bool = False
@@ -258,6 +260,16 @@ METRICS: tuple[Metric, ...] = (
         better="less",
         workload=TRAINING,
         reported_in=("measures",),
+    ),
+    Metric(
+        name="time_to_accuracy_s",
+        description="Time until the validation accuracy reached target_accuracy.",
+        label="time to accuracy",
+        unit="s",
+        better="less",
+        workload=TRAINING,
+        reported_in=("measures",),
+        needs_setting="target_accuracy",
     ),
     Metric(
         name="loss",

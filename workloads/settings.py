@@ -34,12 +34,22 @@ StartWeights: TypeAlias = Literal["equal", "own"]
 
 
 @dataclass(frozen=True, slots=True)
+class MetricGoal:
+    """A value of a metric whose training time is measured: the metric `reported_as` has it."""
+
+    metric: str
+    at_least: float
+    reported_as: str
+
+
+@dataclass(frozen=True, slots=True)
 class TrainingPlan:
     """How much a trial trains: all that the measurement needs to know of a task's settings.
 
     `timed_steps` are timed one by one after the epochs. `keeps_model`: the trained model is offered
-    as the one to keep of its arm. `learns`: False for random data, whose losses and metrics mean
-    nothing and are not reported.
+    as the one to keep of its arm. `class_weight`: by the number of a class, the weight of its
+    samples in the loss of training, as Keras' `fit` takes it; 1 for a class that is not named.
+    `learns`: False for random data, whose losses and metrics mean nothing and are not reported.
     `weights`: `equal` for initial weights that are drawn anew, equal on all arms, and `own` for
     those that the model was built with.
     """
@@ -47,7 +57,9 @@ class TrainingPlan:
     batch_size: int
     epochs: int = 1
     timed_steps: int = 0
+    goal: MetricGoal | None = None
     keeps_model: bool = False
+    class_weight: Mapping[int, float] | None = None
     learns: bool = True
     weights: StartWeights = "equal"
 

@@ -222,6 +222,10 @@ def _problems(spec: SweepSpec) -> Iterator[ProblemAtPath]:
         expected = f"a metric of each epoch ({', '.join(learned)}) as objective"
         received = ", ".join(spec.search.objectives)
         yield ProblemAtPath(("search", "pruner"), expected, received, hint)
+    if spec.settings.get("target_accuracy") is not None and "val_accuracy" not in learned:
+        expected = "a model with the metric accuracy, whose target it is"
+        received = f"metrics {', '.join(learned)}" if learned else "random data"
+        yield ProblemAtPath(("settings", "target_accuracy"), expected, received, hint)
 
 
 def expect_importable(spec: SweepSpec, *, on_cluster: bool) -> None:

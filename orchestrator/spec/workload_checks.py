@@ -19,6 +19,7 @@ from orchestrator.spec.space import activation, example
 from orchestrator.spec.sweep_spec import SweepSpec
 from workloads import registry
 from workloads.metrics import (
+    BY_NAME,
     COST_METRICS,
     DERIVED_METRICS,
     METRICS,
@@ -74,7 +75,7 @@ def check_workload(spec: SweepSpec) -> Iterator[ProblemAtPath]:
         hint = f"move {name} to settings, and use another sweep for another data set"
         expected = f"a fixed setting ({reason})"
         yield ProblemAtPath(searched[name], expected, f"the parameter {name!r}", hint)
-    yield from _metrics(spec, workload)
+    yield from _metrics(spec, workload, given={*spec.settings, *searched})
     checked = [n for n in names if n not in workload.data_settings or n not in searched]
     yield from _values(spec, workload, checked)
 
@@ -110,7 +111,9 @@ def _packages(spec: SweepSpec) -> Iterator[ProblemAtPath]:
                 yield ProblemAtPath((key,), expected, shown_value(text), f"rename {package!r}")
 
 
-def _metrics(spec: SweepSpec, workload: registry.Workload) -> Iterator[ProblemAtPath]:
+def _metrics(
+    spec: SweepSpec, workload: registry.Workload, given: set[str]
+) -> Iterator[ProblemAtPath]:
     """Report objectives on metrics that no trial has, and published ones that are not ours."""
     metrics = (*workload.metrics, *OUTSIDE_OBJECTIVES, *COST_METRICS)
     for name in spec.search.objectives:
@@ -120,6 +123,9 @@ def _metrics(spec: SweepSpec, workload: registry.Workload) -> Iterator[ProblemAt
                 continue
             expected = f"a metric of {workload.name} ({', '.join(metrics)})"
             yield ProblemAtPath(path, expected, repr(name), nearest(name, metrics))
+        elif (setting := BY_NAME[name].needs_setting) is not None and setting not in given:
+            expected = f"settings.{setting} as well, without which no trial reports it"
+            yield ProblemAtPath(path, expected, "nothing")
         elif name in COST_METRICS and not spec.prices:
             expected = "prices as well (prices: prices.yaml), without which nothing has a cost"
             yield ProblemAtPath(path, expected, "nothing")

@@ -58,7 +58,10 @@ def test_an_own_model_takes_any_setting_and_checks_those_that_are_ours() -> None
     given = resolved.as_user_settings()
     assert (given["window"], given["names"], given["epochs"]) == (120, ["a", "b"], 3)
     assert given["batch_size"] == 32
-    for wrong in ({"epochs": 0}, {"batch_size": "many"}):
+    weighted = own.resolve({"class_weight": {0: 1.0, 1: 2.5}})
+    assert isinstance(weighted, OwnModelSettings)
+    assert weighted.plan().class_weight == {0: 1.0, 1: 2.5}
+    for wrong in ({"epochs": 0}, {"batch_size": "many"}, {"class_weight": {"cat": 1.0}}):
         assert not own.accepts(wrong)
 
 

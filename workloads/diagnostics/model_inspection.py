@@ -16,6 +16,7 @@ import numpy as np
 
 from workloads.backends.full_memory import memory_complaint
 from workloads.data.array_trees import arrays_of, is_single_array
+from workloads.data.class_weights import with_class_weights
 from workloads.data.samples import DataSet, Samples, batches_not_finite
 from workloads.entry import explain_other_package, load_own_functions
 from workloads.failures import LESS_MEMORY, BadRequest, DataError, NonFinite, TrialError
@@ -151,6 +152,7 @@ class _Inspector:
             if has_data
             else random_data(model, batch_size, place_of(self._functions.build))
         )
+        self._expect_classes(data)
         metrics = self._try_one_batch(model, data, batch_size)
         _expect_recordable(metrics, place_of(self._functions.build))
         arms = list[ArmFact]()
@@ -254,6 +256,17 @@ class _Inspector:
             if str(error).startswith(place):
                 raise
             raise BadRequest(f"{place}: {error}") from error
+
+    def _expect_classes(self, data: DataSet) -> None:
+        """Raise `BadRequest` for weights of classes that do not fit the data."""
+        place = place_of(self._functions.load or self._functions.build)
+        for weights in (probe.class_weight for probe in self._probes):
+            if weights is None:
+                continue
+            try:
+                with_class_weights(data.train, weights)
+            except BadRequest as error:
+                raise BadRequest(f"{place}: {error}") from error
 
     def _try_one_batch(self, model: Any, data: DataSet, batch_size: int) -> tuple[str, ...]:
         """Compute the loss and the metrics of the first samples; return their names.

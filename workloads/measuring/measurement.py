@@ -18,6 +18,7 @@ from workloads.backends.full_memory import memory_complaint
 from workloads.backends.loading import load_framework
 from workloads.context import Context
 from workloads.data.array_trees import arrays_of
+from workloads.data.class_weights import with_class_weights
 from workloads.data.samples import DataSet, Samples
 from workloads.eligibility import module_ineligibility_reason
 from workloads.failures import LESS_MEMORY, DataError, NotPossible, OutOfMemory
@@ -292,6 +293,8 @@ def make_run(
     from workloads.models.run import TrainingRun  # noqa: PLC0415
 
     train, validation, batch_size = data.train, data.validation, plan.batch_size
+    if plan.class_weight is not None:
+        train = with_class_weights(train, plan.class_weight)
     number_format = keras.config.floatx()
     train, validation = (with_float_type(part, number_format) for part in (train, validation))
     if is_stateful(model):

@@ -21,6 +21,8 @@ class TimedEpochs:
         self._window: PhaseWindow | None = None
         self._cpu_began_s = self._epoch_s = 0.0
         self.cpu_s = 0.0
+        self.goal_s: float | None = None
+        """Training seconds until the plan's goal; None if it was not reached."""
         self.epochs = 0
         """The epochs that have ended."""
         self.last_metrics: Mapping[str, float] = {}
@@ -50,6 +52,9 @@ class TimedEpochs:
         validate_s = self._trial.end(self._window).seconds
         self.last_metrics = metrics if self._plan.learns else {}
         self._trial.epoch(self.epochs, self._epoch_s, validate_s, **self.last_metrics)
+        goal = self._plan.goal
+        if goal and self.goal_s is None and self.last_metrics[goal.metric] >= goal.at_least:
+            self.goal_s = self._trial.seconds["train"]
         self.epochs += 1
         return self.epochs < self._plan.epochs and self._trial.should_prune()
 
@@ -59,10 +64,13 @@ class TimedEpochs:
         """Return the metrics of the training; an epoch has so many steps and samples."""
         train_s = self._trial.seconds["train"]
         step_s = train_s / (steps * self.epochs)
-        return {
+        metrics = {
             **self.last_metrics,
             "train_s": train_s,
             "step_ms": 1_000 * step_s,
             **rates(step_s, samples / steps, flops_per_sample),
             "cpu_over_wall": self.cpu_s / train_s,
         }
+        if self._plan.goal is not None and self.goal_s is not None:
+            metrics[self._plan.goal.reported_as] = self.goal_s
+        return metrics

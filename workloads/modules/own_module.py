@@ -54,6 +54,12 @@ def with_functions_next_to(
             f"{place}: expected no settings.weights, because the weights of a PyTorch module are"
             " always those that its layers draw, equal on all arms; received own: leave it out"
         )
+    if settings.get("class_weight") is not None:
+        raise BadRequest(
+            f"{place}: expected no settings.class_weight, because a module has its own loss;"
+            f" received {settings['class_weight']}: put the weights into loss, or let the function"
+            " of the data return sample weights, which loss gets as its third argument"
+        )
     names = vars(sys.modules[inspect.unwrap(build).__module__])
     found = {name: names.get(name) for name in ("loss", "optimizer", "metrics")}
     for name, function in found.items():

@@ -5,7 +5,7 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from workloads.data.sources import data_digest, expect_available
-from workloads.settings import StackSettings, TrainingPlan, UpTo10
+from workloads.settings import MetricGoal, StackSettings, TrainingPlan, UpTo10
 
 
 class TrainingSettings(StackSettings):
@@ -18,6 +18,9 @@ class TrainingSettings(StackSettings):
         ge=0,
         le=10_000,
         description="synchronised steps after the epochs, for step_ms_median and step_ms_p95",
+    )
+    target_accuracy: float | None = Field(
+        None, gt=0, le=1, description="report the training seconds until val_accuracy reaches this"
     )
     keep: Literal["best"] | None = Field(
         None, description="best: keep the model of each arm's best trial, as a model in MLflow"
@@ -48,8 +51,11 @@ class TrainingSettings(StackSettings):
 
     def plan(self) -> TrainingPlan:
         """Return how much a trial trains."""
+        goal = None
+        if self.target_accuracy is not None:
+            goal = MetricGoal("val_accuracy", self.target_accuracy, "time_to_accuracy_s")
         return TrainingPlan(
-            self.batch_size, self.epochs, self.timed_steps, keeps_model=self.keep is not None
+            self.batch_size, self.epochs, self.timed_steps, goal, keeps_model=self.keep is not None
         )
 
     def data_digest(self) -> str:

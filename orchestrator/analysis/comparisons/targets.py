@@ -49,27 +49,47 @@ class Target:
     arms: tuple[TargetArm, ...]
 
 
-def reach(record: SweepRecord, asked: Iterable[float] = ()) -> tuple[Target, ...]:
-    """Return the expenses until each requested accuracy; a target without any data has no arms."""
-    trials = _ended(record)
-    return tuple(_target(trials, accuracy) for accuracy in dict.fromkeys(asked))
+@dataclass(frozen=True, slots=True)
+class AccuracyGoal:
+    """An accuracy to reach; `reported` if trainers had it as their `target_accuracy`."""
 
+    accuracy: float
+    reported: bool = False
 
-def seconds_to(accuracy: float, trial: FinishedTrial) -> float | None:
-    """Return the seconds of training until a trial reached an accuracy; infinite if it never did.
+    def seconds(self, trial: FinishedTrial) -> float | None:
+        """Return the seconds of training until the trial reached it; infinite if it never did.
 
-    They follow from the accuracies of its epochs. None without any.
-    """
-    if diverged(trial):
+        They follow from the accuracies of its epochs or, if the trainer reported the goal, from
+        `time_to_accuracy_s`. None without either.
+        """
+        if diverged(trial):
+            return math.inf
+        if not any("val_accuracy" in epoch.metrics for epoch in trial.epochs):
+            if self.reported and "val_accuracy" in trial.metrics:
+                return trial.metrics.get("time_to_accuracy_s", math.inf)
+            return None
+        seconds = 0.0
+        for epoch in sorted(trial.epochs, key=lambda epoch: epoch.index):
+            seconds += epoch.seconds
+            if epoch.metrics.get("val_accuracy", -math.inf) >= self.accuracy:
+                return seconds
         return math.inf
-    if not any("val_accuracy" in epoch.metrics for epoch in trial.epochs):
-        return None
-    seconds = 0.0
-    for epoch in sorted(trial.epochs, key=lambda epoch: epoch.index):
-        seconds += epoch.seconds
-        if epoch.metrics.get("val_accuracy", -math.inf) >= accuracy:
-            return seconds
-    return math.inf
+
+
+def reach(record: SweepRecord, asked: Iterable[float] = ()) -> tuple[Target, ...]:
+    """Return the expenses until the spec's `target_accuracy` and the requested accuracies.
+
+    Without any data the spec's target is omitted, and a requested one has no arms.
+    """
+    spec_target = record.settings.get("target_accuracy")
+    wanted = dict.fromkeys(asked)
+    goals = [AccuracyGoal(float(spec_target), reported=True)] if spec_target is not None else []
+    goals += [AccuracyGoal(accuracy) for accuracy in wanted if accuracy != spec_target]
+    if not goals:
+        return ()
+    trials = _ended(record)
+    targets = [_target(trials, goal) for goal in goals]
+    return tuple(target for target in targets if target.arms or target.accuracy in wanted)
 
 
 def _ended(record: SweepRecord) -> dict[Arm, list[FinishedTrial]]:
@@ -92,17 +112,17 @@ def _ended(record: SweepRecord) -> dict[Arm, list[FinishedTrial]]:
     }
 
 
-def _target(trials: Mapping[Arm, Sequence[FinishedTrial]], accuracy: float) -> Target:
+def _target(trials: Mapping[Arm, Sequence[FinishedTrial]], goal: AccuracyGoal) -> Target:
     every = (trial for ended in trials.values() for trial in ended if not diverged(trial))
-    if all(seconds_to(accuracy, trial) is None for trial in every):
-        return Target(accuracy, ())
-    rows = (_arm(arm, of_arm, accuracy) for arm, of_arm in trials.items())
-    return Target(accuracy, tuple(filter(None, rows)))
+    if all(goal.seconds(trial) is None for trial in every):
+        return Target(goal.accuracy, ())
+    rows = (_arm(arm, of_arm, goal) for arm, of_arm in trials.items())
+    return Target(goal.accuracy, tuple(filter(None, rows)))
 
 
-def _arm(arm: Arm, trials: Sequence[FinishedTrial], accuracy: float) -> TargetArm | None:
+def _arm(arm: Arm, trials: Sequence[FinishedTrial], goal: AccuracyGoal) -> TargetArm | None:
     """Return the expenses of an arm, None without any data; only the time if all diverged."""
-    timed = [(t, seconds) for t in trials if (seconds := seconds_to(accuracy, t)) is not None]
+    timed = [(t, seconds) for t in trials if (seconds := goal.seconds(t)) is not None]
     time_s = expense_to_target([seconds for _, seconds in timed])
     if time_s is None:
         return None

@@ -139,6 +139,12 @@ def test_a_listed_config_is_named_if_another_one_can_run(
             id="a metric that the model lacks",
         ),
         pytest.param(
+            {"settings": {"target_accuracy": 0.9}},
+            "settings.target_accuracy",
+            "the metric accuracy",
+            id="a target of a metric that the model lacks",
+        ),
+        pytest.param(
             {"objectives": {"step_ms": "minimize"}, "pruner": "median", "settings": {"epochs": 9}},
             "search.pruner",
             "a metric of each epoch (loss, mae, val_loss, val_mae)",

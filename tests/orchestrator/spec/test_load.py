@@ -132,6 +132,7 @@ def test_a_users_own_workload_takes_any_settings_data_metrics_and_implementation
 @pytest.mark.parametrize(
     ("names", "override"),
     [
+        (("time_to_accuracy_s",), "settings.target_accuracy=0.9"),
         (("step_ms", "cost_usd"), "measure=timing"),
         (("val_accuracy",), MIXED),
     ],

@@ -210,6 +210,12 @@ MALFORMED_SEARCHES = [
         expected="hardware of this sweep (cpu)",
     ),
     MalformedSpec(
+        name="an objective that needs a target accuracy",
+        replaced={"step_ms": "time_to_accuracy_s: minimize"},
+        key="search.objectives.time_to_accuracy_s",
+        expected="settings.target_accuracy as well",
+    ),
+    MalformedSpec(
         name="no objective for a sampler that learns",
         replaced={"objectives": "objectives: {}", "val_accuracy": "", "step_ms": ""},
         key="search.objectives",

@@ -1,4 +1,4 @@
-"""Several inputs and outputs, and sample weights, reach Keras on every backend."""
+"""Several inputs and outputs, sample weights and class weights reach Keras on every backend."""
 # ruff: noqa: PLC0415 - frameworks are imported inside the trainer process only
 
 import dataclasses
@@ -17,7 +17,7 @@ from workloads.context import Context
 from workloads.measuring.measurement import prepare_framework
 
 TASK = "tests.workloads.examples.two_parts:TASK"
-KINDS = ("two_parts", "no_targets")
+KINDS = ("two_parts", "weighted_classes", "no_targets")
 EACH_BACKEND = pytest.mark.parametrize("backend", backends())
 
 
@@ -30,7 +30,7 @@ def compare_with_bare_fit(trial: Context) -> dict[str, float]:
     with prepare_framework(trial):
         data, run = load_and_build(task, settings, trial)
         order = np.random.default_rng([trial.seed, 1]).permutation(len(data.train))
-        arrays = data.train.take(order)
+        arrays, weights = data.train.take(order), run.plan.class_weight
         model, start = run.model, StartState(run.model)
         run.fit_first_batch()  # the model chooses its step
         assert model.witness.direct_step is None
@@ -44,6 +44,7 @@ def compare_with_bare_fit(trial: Context) -> dict[str, float]:
             x=arrays.inputs,
             y=arrays.targets,
             sample_weight=arrays.weights,
+            class_weight=weights,
             batch_size=run.batch_size,
             validation_data=(
                 data.validation.inputs,
@@ -71,7 +72,9 @@ def test_training_has_the_numbers_of_bare_fit(trainer_of: Trainer, backend: str,
     assert metrics["names"] == {"two_parts": 12}.get(kind, 2)
 
 
-@pytest.mark.parametrize("kind", ["two_parts", pytest.param("no_targets", marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    "kind", ["two_parts", *(pytest.param(kind, marks=pytest.mark.full) for kind in KINDS[1:])]
+)
 def test_such_data_are_trained_whole_and_in_slices(trainer: Trainer, kind: str) -> None:
     request = protocol.TrialRequest(TASK, "tensorflow/portable", {"kind": kind}, seed=3)
     whole = result(trainer.ask(TASK, "tensorflow/portable", settings={"kind": kind}, seed=3))

@@ -1,9 +1,14 @@
-"""Trees of arrays, and samples made of them."""
+"""Trees of arrays, samples made of them, and weights of classes."""
+
+from typing import Any
 
 import numpy as np
+import pytest
 
 from workloads.data.array_trees import arrays_of, map_arrays, named_arrays
+from workloads.data.class_weights import with_class_weights
 from workloads.data.samples import Samples
+from workloads.failures import BadRequest
 
 NUMBERS = np.arange(4)
 
@@ -27,3 +32,34 @@ def test_one_array_of_weights_counts_for_every_target() -> None:
     samples = Samples(NUMBERS, [NUMBERS, NUMBERS], NUMBERS / 2)
     assert [weights.tolist() for weights in samples.weights] == [[0, 0.5, 1, 1.5]] * 2
     assert Samples(NUMBERS, None, None).arrays == [NUMBERS]
+
+
+@pytest.mark.parametrize(
+    "targets",
+    [
+        pytest.param([2, 0, 1, 0], id="numbers"),
+        pytest.param([[0, 0, 1], [1, 0, 0], [0, 1, 0], [1, 0, 0]], id="one of several"),
+    ],
+)
+def test_weights_of_classes_become_weights_of_samples(targets: Any) -> None:
+    weighted = with_class_weights(Samples(NUMBERS, np.array(targets)), {0: 0.5, 2: 3})
+    assert weighted.weights.tolist() == [3, 0.5, 1, 0.5]
+    assert weighted.weights.dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("samples", "received"),
+    [
+        pytest.param(Samples(NUMBERS, [NUMBERS, NUMBERS]), "received 2 targets", id="two targets"),
+        pytest.param(Samples(NUMBERS, None), "received no targets", id="no targets"),
+        pytest.param(Samples(NUMBERS, NUMBERS, NUMBERS), "received both", id="sample weights"),
+        pytest.param(
+            Samples(NUMBERS, np.zeros((4, 5, 3))), r"of shape \(4, 5, 3\)", id="classes at steps"
+        ),
+    ],
+)
+def test_weights_of_classes_are_refused_as_keras_refuses_them(
+    samples: Samples, received: str
+) -> None:
+    with pytest.raises(BadRequest, match=received):
+        with_class_weights(samples, {0: 2.0})

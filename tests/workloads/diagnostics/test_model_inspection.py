@@ -81,6 +81,14 @@ def test_an_initializer_of_the_users_own_needs_own_weights(trainer: Trainer) -> 
     assert isinstance(facts, ModelFacts)
 
 
+def test_weights_of_classes_need_one_output(trainer: Trainer) -> None:
+    weighted = {"class_weight": {"0": 2.0}}
+    fault = inspect(trainer, "build_of_two_inputs", "load_two_inputs", fixed=weighted)
+    assert isinstance(fault, ModelFault)
+    assert fault.kind == "refused" and "settings.class_weight" in fault.text
+    assert fault.text.startswith(f"{FILE}:")
+
+
 def test_missing_values_are_no_error_where_the_model_handles_them(trainer: Trainer) -> None:
     facts = inspect(trainer, "build_for_missing_values", "load_masked_missing_values")
     assert isinstance(facts, ModelFacts)

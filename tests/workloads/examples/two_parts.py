@@ -1,4 +1,4 @@
-"""A task with two inputs, two outputs and sample weights, or without targets."""
+"""A task with two inputs, two outputs and sample weights, or with weights of its classes."""
 
 from typing import Any, Literal
 
@@ -11,10 +11,11 @@ from workloads.settings import TaskSettings, TrainingPlan
 from workloads.tasks.task import Task
 
 STEPS, SAMPLES, BATCH = 6, 20, 8
+CLASS_WEIGHT = {0: 3.0, 2: 0.25}
 
 
 class TwoPartsSettings(TaskSettings):
-    kind: Literal["two_parts", "no_targets"] = Field("two_parts")
+    kind: Literal["two_parts", "weighted_classes", "no_targets"] = Field("two_parts")
 
 
 def load(settings: TwoPartsSettings, seed: int) -> DataSet:
@@ -22,10 +23,12 @@ def load(settings: TwoPartsSettings, seed: int) -> DataSet:
     sequences = draw.normal(size=(SAMPLES, STEPS, 3))  # float64, as NumPy draws it
     facts = draw.integers(0, 5, (SAMPLES, 2))
     classes = draw.integers(0, 3, SAMPLES)
-    amounts = draw.normal(size=(SAMPLES, 1))
-    samples = Samples(
-        {"facts": facts, "sequence": sequences}, [amounts, classes], draw.random(SAMPLES)
-    )
+    samples = Samples(sequences, classes)
+    if settings.kind == "two_parts":
+        amounts = draw.normal(size=(SAMPLES, 1))
+        samples = Samples(
+            {"facts": facts, "sequence": sequences}, [amounts, classes], draw.random(SAMPLES)
+        )
     if settings.kind == "no_targets":
         samples = Samples([sequences, classes], None)
     return DataSet(settings.kind, "0" * 64, "computed", samples, samples.first(BATCH + 3))
@@ -36,6 +39,11 @@ def build(settings: TwoPartsSettings, trial: Context, data: DataSet) -> Any:
 
     sequence = keras.Input((STEPS, 3), name="sequence")
     summary = keras.layers.SimpleRNN(4)(sequence)
+    if settings.kind == "weighted_classes":
+        chain = [sequence, keras.layers.SimpleRNN(4), keras.layers.Dense(3, "softmax")]
+        model = keras.Sequential(chain)
+        model.compile("adam", "sparse_categorical_crossentropy")
+        return model
     if settings.kind == "no_targets":
         classes = keras.Input((), name="classes", dtype="int32")
         model = keras.Model([sequence, classes], _cross_entropy_layer()(summary, classes))
@@ -70,7 +78,8 @@ def _cross_entropy_layer() -> Any:
 
 
 def plan(settings: TwoPartsSettings) -> TrainingPlan:
-    return TrainingPlan(BATCH, epochs=2)
+    class_weight = CLASS_WEIGHT if settings.kind == "weighted_classes" else None
+    return TrainingPlan(BATCH, epochs=2, class_weight=class_weight)
 
 
 TASK = Task(settings_model=TwoPartsSettings, load=load, build=build, plan=plan)

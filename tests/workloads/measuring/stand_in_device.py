@@ -19,10 +19,10 @@ from workloads.context import Context, Slicing
 from workloads.data.samples import Samples
 from workloads.implementations import parse_implementation
 from workloads.protocol import Event, Finish, Slice
-from workloads.settings import TrainingPlan
+from workloads.settings import MetricGoal, TrainingPlan
 
 STEP_S, FIXED_S, VALIDATE_S = 0.01, 0.03, 0.5
-PLAN = TrainingPlan(4, 2, 5)
+PLAN = TrainingPlan(4, 2, 5, MetricGoal("val_accuracy", 0.6, "time_to_accuracy_s"))
 
 
 class Machine:

@@ -42,6 +42,7 @@ def test_training_is_timed_without_validation_between_two_canaries(machine: Mach
     assert metrics["step_ms"] == pytest.approx(1_000 * train_s / 22)
     assert metrics["samples_per_s"] == pytest.approx(84 / train_s)
     assert metrics["model_flops_per_s"] == pytest.approx(8400 / train_s)
+    assert metrics["time_to_accuracy_s"] == pytest.approx(train_s)
     assert (metrics["evaluate_s"], metrics["predict_sample_ms"]) == pytest.approx((0.2, 4))
     assert (metrics["canary_ms"], metrics["peak_gpu_mib"], metrics["loss"]) == (3.0, 7.0, 1.0)
     phases = [event.phase for event in events if isinstance(event, PhaseBegan)]

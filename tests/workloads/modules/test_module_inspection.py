@@ -84,6 +84,7 @@ class WrongModule(NamedTuple):
     place: str = "build"
     optimizer: str = "Adam"
     weights: str = "equal"
+    class_weight: dict[str, float] | None = None
 
 
 WRONG_MODULES = [
@@ -120,6 +121,9 @@ WRONG_MODULES = [
         text="loss and mae are NaN or infinite",
     ),
     WrongModule("a choice of weights", weights="own", text="expected no settings.weights"),
+    WrongModule(
+        "weights of classes", class_weight={"0": 2.0}, text="expected no settings.class_weight"
+    ),
     WrongModule("no data", load=None, text="does not say which shapes it takes"),
 ]
 
@@ -132,7 +136,11 @@ def test_functions_that_cannot_be_used_are_named_with_their_place(
         torch_trainer,
         case.build,
         case.load,
-        fixed={"optimizer": case.optimizer, "weights": case.weights},
+        fixed={
+            "optimizer": case.optimizer,
+            "weights": case.weights,
+            "class_weight": case.class_weight,
+        },
     )
     assert isinstance(fault, ModelFault)
     assert fault.kind == "refused"

@@ -30,7 +30,7 @@ def ask(trainer: Trainer, workload: str, implementation: str, **settings: Any) -
 
 def expect_metrics_data_and_kernel(events: list[Event], workload: str) -> None:
     metrics, definition = result(events), find_workload(workload)
-    optional = {"step_ms_p95", "import_s"}
+    optional = {"time_to_accuracy_s", "step_ms_p95", "import_s"}
     optional |= {"peak_gpu_mib", "canary_gpu_ms", "peak_flops_per_s", "model_flops_utilization_pct"}
     if workload == "char_rnn":  # a stateful model takes full batches only
         optional |= {"latency_s", "predict_sample_ms"}
@@ -112,9 +112,11 @@ def test_passes_of_every_cell_are_proven_and_counted(torch_trainer: Trainer, cel
 
 def test_a_workload_learns(torch_trainer: Trainer) -> None:
     settings = {"units": 64, "epochs": 12, "learning_rate": 0.005, "samples": None}
-    events = ask(torch_trainer, "image_rows", "torch/fused", **settings, timed_steps=0)
+    target = {"target_accuracy": 0.9, "timed_steps": 0}
+    events = ask(torch_trainer, "image_rows", "torch/fused", **settings, **target)
     metrics = result(events)
     assert metrics["val_accuracy"] > 0.9
+    assert 0 < metrics["time_to_accuracy_s"] <= metrics["train_s"]
     curve = [event.metrics["val_accuracy"] for event in events if isinstance(event, Epoch)]
     assert curve[-1] == metrics["val_accuracy"] > curve[0]
 

@@ -2,9 +2,9 @@
 
 from typing import Any, ClassVar, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, field_validator
 
-from workloads.settings import BatchSize, StartWeights, TaskSettings, TrainingPlan
+from workloads.settings import BatchSize, MetricGoal, StartWeights, TaskSettings, TrainingPlan
 
 
 class OwnModelSettings(TaskSettings):
@@ -23,6 +23,9 @@ class OwnModelSettings(TaskSettings):
         le=10_000,
         description="synchronised steps after the epochs, for step_ms_median and step_ms_p95",
     )
+    target_accuracy: float | None = Field(
+        None, gt=0, le=1, description="report the training seconds until val_accuracy reaches this"
+    )
     keep: Literal["best"] | None = Field(
         None, description="best: keep the model of each arm's best trial, as a model in MLflow"
     )
@@ -33,16 +36,35 @@ class OwnModelSettings(TaskSettings):
             " starts from the weights that build gave its model"
         ),
     )
+    class_weight: dict[int, float] | None = Field(
+        None, description="the weight of each class in the loss, by its number, as fit takes it"
+    )
 
     work_settings: ClassVar[tuple[str, ...]] = ("epochs", "timed_steps")
 
+    @field_validator("class_weight", mode="before")
+    @classmethod
+    def _classes_are_numbers(cls, weights: Any) -> Any:
+        """Turn names such as "0" into numbers: JSON has no others."""
+        if not isinstance(weights, dict):
+            return weights
+        return {
+            int(name) if isinstance(name, str) and name.isdecimal() else name: weight
+            for name, weight in weights.items()
+        }
+
     def plan(self) -> TrainingPlan:
         """Return how much a trial trains."""
+        goal = None
+        if self.target_accuracy is not None:
+            goal = MetricGoal("val_accuracy", self.target_accuracy, "time_to_accuracy_s")
         return TrainingPlan(
             self.batch_size,
             self.epochs,
             self.timed_steps,
+            goal,
             keeps_model=self.keep is not None,
+            class_weight=self.class_weight,
             weights=self.weights,
         )
 
