@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from orchestrator.core.trial import Config, is_number
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
-    from optuna.trial import FrozenTrial
 
 BlockState: TypeAlias = Literal["COMPLETE", "PRUNED", "FAIL"]
 """How a block ended, in Optuna's words."""
+
+_Row: TypeAlias = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,28 +60,55 @@ def study_database(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
             study.set_metric_names([*objectives])
-        study.add_trials(_trial(block, distributions) for block in blocks)
-        content: bytes = storage.engine.raw_connection().driver_connection.serialize()
+        database = storage.engine.raw_connection().driver_connection
+        # `study.add_trial` takes 13 ms of CPU time a trial: as much as a third of all that rnnsweep
+        # itself spends on one. The tables are those of Optuna 5, read back by Optuna in the tests.
+        for statement, rows in _inserts(blocks, distributions):
+            database.executemany(statement, rows)
+        database.commit()
+        content: bytes = database.serialize()
         storage.engine.dispose()
         return content
     finally:
         optuna.logging.set_verbosity(verbosity)
 
 
-def _trial(block: StudyBlock, distributions: Mapping[str, BaseDistribution]) -> FrozenTrial:
-    """Return the block as a trial of the study."""
-    import optuna  # noqa: PLC0415
+def _inserts(
+    blocks: Sequence[StudyBlock], distributions: Mapping[str, BaseDistribution]
+) -> Iterator[tuple[str, list[_Row]]]:
+    """Yield the statements that add the blocks, with their rows, to the tables of Optuna 5."""
+    from optuna.distributions import distribution_to_json  # noqa: PLC0415
 
-    trial = optuna.trial.create_trial(
-        state=optuna.trial.TrialState[block.state],
-        values=block.values or None,
-        params=dict(block.config),
-        distributions={name: distributions[name] for name in block.config},
-        user_attrs=dict(block.attributes),
+    texts = {name: distribution_to_json(of) for name, of in distributions.items()}
+    numbered = [*enumerate(blocks, 1)]
+    yield (
+        "INSERT INTO trials (trial_id, number, study_id, state, datetime_start, datetime_complete)"
+        " VALUES (?, ?, 1, ?, ?, ?)",
+        [(i, i - 1, b.state, _time(b.started_s), _time(b.ended_s)) for i, b in numbered],
     )
-    trial.datetime_start = datetime.fromtimestamp(block.started_s)
-    trial.datetime_complete = datetime.fromtimestamp(block.ended_s)
-    return trial
+    yield (
+        "INSERT INTO trial_values (trial_id, objective, value, value_type)"
+        " VALUES (?, ?, ?, 'FINITE')",
+        [(i, place, value) for i, b in numbered for place, value in enumerate(b.values)],
+    )
+    yield (
+        "INSERT INTO trial_params (trial_id, param_name, param_value, distribution_json)"
+        " VALUES (?, ?, ?, ?)",
+        [
+            (i, name, distributions[name].to_internal_repr(value), texts[name])
+            for i, b in numbered
+            for name, value in b.config.items()
+        ],
+    )
+    yield (
+        "INSERT INTO trial_user_attributes (trial_id, key, value_json) VALUES (?, ?, ?)",
+        [(i, key, json.dumps(value)) for i, b in numbered for key, value in b.attributes.items()],
+    )
+
+
+def _time(seconds: float) -> str:
+    """Return a time as Optuna keeps it: UTC, without saying so."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S.%f}"
 
 
 def _distributions(
