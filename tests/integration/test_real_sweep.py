@@ -94,5 +94,5 @@ def expect_a_second_start_runs_and_changes_nothing(home: Home, spec: Path, first
     assert "rnnsweep ui" in done.err and "?viewStateShareKey=" in done.err
     assert state() == before and "Starting Ray" not in done.err
     assert len(home.parents(NAME)) == 1
-    status = home.run("status").expect(0).out
+    status = home.run("status", NAME).expect(0).out
     assert status.startswith(f"{NAME}: complete\n  4 of 4 trials ended (4 complete), 2 of 2 blocks")

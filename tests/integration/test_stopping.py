@@ -50,7 +50,7 @@ def test_a_running_sweep_is_not_started_again_and_a_second_signal_stops_it_at_on
     with home.running("run", spec) as command:
         wait_until_it_waits(home, command)
         home.run("run", spec).refused(f"pid {command.pid}", "rnnsweep status")
-        assert "running (pid" in home.run("status").expect(0).out
+        assert "running (pid" in home.run("status", NAME).expect(0).out
         assert command.running
         command.send_signal(signal.SIGTERM)  # works like SIGINT, even after Ray has set its own
         wait_for(lambda: "a second Ctrl-C" in command.printed(2))

@@ -67,7 +67,11 @@ def test_a_changed_checkout_is_marked(tmp_path: Path) -> None:
 def test_code_that_was_copied_names_its_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(COMMIT, "0123456789ab-dirty")
     monkeypatch.setenv(WORKLOAD_COMMIT, "ba")
-    assert code_bundle.environ("image_rows") == {COMMIT: "0123456789ab-dirty"}
-    both = {COMMIT: "0123456789ab-dirty", WORKLOAD_COMMIT: "ba"}
-    assert code_bundle.environ("tests.integration.mixed:by_kernel") == both
+    commits = {COMMIT: "0123456789ab-dirty"}
+    of_built_in, of_own = map(
+        code_bundle.environ, ("image_rows", "tests.integration.mixed:by_kernel")
+    )
+    assert {name: of_built_in.get(name) for name in commits} == commits
+    assert of_built_in.keys() == of_own.keys() - {WORKLOAD_COMMIT}
+    assert of_own[WORKLOAD_COMMIT] == "ba"
     assert recorded_environment.__wrapped__()["git_commit"] == "0123456789ab-dirty"
