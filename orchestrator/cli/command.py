@@ -55,17 +55,30 @@ def command(
 class CommandGroup(click.Group):
     """All commands, listed by group; what click prints by itself may meet a full disk.
 
-    `groups` has the commands by the title of their group, in the order of the help.
+    `groups` has the commands by the title of their group, in the order of the help. `former` says
+    what replaces a command of an earlier release.
     """
 
     def __init__(
-        self, *args: Any, groups: Mapping[str, Sequence[CommandWithExamples]], **kwargs: Any
+        self,
+        *args: Any,
+        groups: Mapping[str, Sequence[CommandWithExamples]],
+        former: Mapping[str, str],
+        **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
-        self.groups = groups
+        self.groups, self._former = groups, former
         for commands in groups.values():
             for member in commands:
                 self.add_command(member)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command of these words; refuse a former one with what replaces it."""
+        if args and args[0] in self._former:
+            ctx.fail(f"No such command '{args[0]}'. Instead: {self._former[args[0]]}")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands by group."""

@@ -27,7 +27,7 @@ EXIT_CODES_HELP = """
 \b
 Exit codes:
    0  complete
-   1  complete, but a trial or a check failed (--fail-on, --measure, doctor)
+   1  complete, but a trial or a check failed (--fail-on, doctor)
    2  refused: the spec or the command is wrong; nothing was run
    3  stopped, a server does not answer, or a disk is full; resume with the same command
   70  internal error: a bug in rnnsweep

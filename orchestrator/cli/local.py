@@ -112,8 +112,20 @@ def _folders(home: Path) -> list[SweepFolder]:
 
 
 def expect_sweep(home: Path, name: str) -> SweepFolder:
-    """Return the folder of a sweep; refuse a name that the home does not have."""
+    """Return the folder of a sweep, which may be named with its latest generation (`NAME#2`).
+
+    Refuse a name that the home does not have, and a former generation.
+    """
     folders = {folder.name: folder for folder in _folders(home)}
+    head, _, number = name.partition("#")
+    if number and head in folders:
+        latest = folders[head].latest()
+        if number == str(latest):
+            return folders[head]
+        raise Refusal(
+            f"{name}: expected the latest generation, {head}#{latest}. A former one is read by"
+            f" rnnsweep report {name}"
+        )
     if name not in folders:
         raise Refusal(
             f"no sweep {name!r} in {home}; it has {', '.join(folders) or 'none'}. Set "

@@ -35,10 +35,23 @@ GROUPS: Mapping[str, Sequence[CommandWithExamples]] = {
 }
 """The commands by the groups of `rnnsweep --help`, in its order."""
 
+FORMER: Mapping[str, str] = {
+    "demo": "rnnsweep run quickstart",
+    "list": "rnnsweep status",
+    "workloads": "docs/workloads.md",
+    "check": "rnnsweep run SPEC, which compares the journal with MLflow",
+    "repair": "rnnsweep status SWEEP, which names the damaged line",
+    "export": "rnnsweep query SWEEP --columns all -o trials.parquet",
+    "predict": "rnnsweep plan SPEC",
+    "parity": "a sweep, which checks that its arms compute the same",
+}
+"""What replaces the commands of release 0.1.0 that are gone."""
+
 
 @click.group(
     cls=CommandGroup,
     groups=GROUPS,
+    former=FORMER,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=EXIT_CODES_HELP,
 )

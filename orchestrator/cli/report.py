@@ -156,7 +156,7 @@ def _latest_sweep() -> str:
     here = [row["sweep"] for row in sweep_rows(home) if row["trials"]]
     sweeps = here or [row["sweep"] for row in sweep_rows(home, tracking_uri(home, os.environ))]
     if not sweeps:
-        raise Refusal(f"no sweep in {home} or its store. Run one first: rnnsweep run SPEC")
+        raise Refusal(f"no sweep in {home} or its store. Run one first: rnnsweep run quickstart")
     latest: str = sweeps[0]
     show(f"{latest} is the latest sweep; rnnsweep status shows all\n", err=True)
     return latest

@@ -82,8 +82,14 @@ def _list(rows: Sequence[dict[str, Any]], where: str) -> Document:
     def trials(name: str) -> Column[dict[str, Any]]:
         return Column(name, lambda row: row["trials"] and row["trials"][name], numeric=True)
 
+    regenerated = {row["sweep"].partition("#")[0] for row in rows if "#" in row["sweep"]}
+
+    def name(row: dict[str, Any]) -> str:
+        """Return the name that other commands take: without a number they read the latest one."""
+        return f"{row['sweep']}#1" if row["sweep"] in regenerated else str(row["sweep"])
+
     columns: list[Column[dict[str, Any]]] = [
-        Column("sweep", lambda row: row["sweep"]),
+        Column("sweep", name),
         Column("state", lambda row: row["state"]),
         *map(trials, ("ended", "expected", "failed")),
         Column("last", lambda row: row["last_s"], show=_time, numeric=False),

@@ -1,1 +1,1 @@
-"""One-off checks: hardware peaks and the catalogue of workloads."""
+"""One-off checks: bench, doctor, the listing of hardware, the tables of workloads."""

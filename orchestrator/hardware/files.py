@@ -14,8 +14,8 @@ from orchestrator.hardware.profile import Node, NodeProfile
 
 HARDWARE = Format(
     "a listing of hardware",
-    7,
-    migrations={5: lambda listing: listing, 6: lambda listing: listing},
+    6,
+    migrations={5: lambda listing: listing},
     id="rnnsweep-hardware",
     again="write it again with `rnnsweep hardware --format json`",
 )

@@ -112,11 +112,21 @@ class Session:
             self.watcher.blocks_decided(decision.blocks, decision.reason)
 
     def _report_stopped_arms(self) -> None:
-        """Show each stopped arm once."""
-        failures = self.dispatcher.ledger.failures
-        for arm in failures.stopped.keys() - self._reported_arms:
+        """Show each stopped arm once, and that the sampler learns nothing more if none is read."""
+        failures, search = self.dispatcher.ledger.failures, self.spec.search
+        new = failures.stopped.keys() - self._reported_arms
+        for arm in new:
             self._reported_arms.add(arm)
             self.watcher.arm_stopped(arm, failures.describe(arm))
+        is_learning = search.sampler.learns or search.pruner is not None
+        if not new or not is_learning:
+            return
+        for metric in self.dispatcher.suggestions.unread:
+            self.watcher.warn(
+                f"search.objectives: each arm that {metric} reads is stopped (over: "
+                f"{search.objectives[metric].over}). The other arms continue, but the sampler "
+                "learns nothing from their blocks, and prunes none: stop, and resume after a fix"
+            )
 
     def take_progress(self, assignment: Assignment, progress: JobProgress) -> bool:
         """Show a job's progress; return whether its trial is to end, since its block is pruned."""

@@ -54,6 +54,16 @@ class Suggestions:
             if arm in arms_read(objective, self.ledger.plan.arms)
         )
 
+    @property
+    def unread(self) -> list[str]:
+        """Return the metrics of the objectives whose arms are all stopped, while others run."""
+        running = self.ledger.running_arms
+        return [
+            metric
+            for metric, objective in self.objectives.items()
+            if running and not arms_read(objective, running)
+        ]
+
     def suggest(self) -> Block | None:
         """Add a new block to the ledger; return None if there is none, or too many are open."""
         if not self.to_come:

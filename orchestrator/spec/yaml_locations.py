@@ -135,7 +135,9 @@ def _files_meant(missing: pathlib.Path, names: Iterable[str]) -> str:
     for file in (*files, *map(pathlib.Path, names)):
         by_name.setdefault(file.stem, []).append(file)
     near = difflib.get_close_matches(missing.stem, by_name, n=1)
-    return f"did you mean {' or '.join(map(str, by_name[near[0]]))}?" if near else ""
+    if near:
+        return f"did you mean {' or '.join(map(str, by_name[near[0]]))}?"
+    return "rnnsweep run --help lists the sweeps that come with rnnsweep" if names else ""
 
 
 def parse_yaml(

@@ -1,4 +1,4 @@
-"""The sign of life of a sweep's driver, for machines: a small file, and if asked for Prometheus'.
+"""The sign of life of a sweep's driver, for machines: a small file.
 
 `heartbeat.json` in the folder of a sweep is replaced some times a minute while its driver lives.
 `docs/operation.md` has a condition for an alarm for each of its facts. Nothing reads it to decide

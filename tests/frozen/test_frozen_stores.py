@@ -115,6 +115,15 @@ def test_commands_compare_query_and_list_a_former_store(store: Path, run: Run) -
     assert {row["state"] for row in rows} == {"complete"}
 
 
+@pytest.mark.usefixtures("unchanged")
+def test_a_generation_has_the_name_that_the_list_shows(run: Run) -> None:
+    _, listed, _ = run("status")
+    assert {"failing#1", "failing#2", "trained"} <= {*listed.split()}
+    assert run("status", "failing#2")[0] == 0
+    code, _, err = run("status", "failing#1")
+    assert code == 2 and "rnnsweep report failing#1" in err
+
+
 def test_files_that_a_former_version_wrote_are_read(store: Path) -> None:
     assert [node.profile.cpus for node in read_nodes(store / "hardware.json")]
 

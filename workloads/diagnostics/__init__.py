@@ -1,1 +1,1 @@
-"""Questions to a trainer process from `rnnsweep doctor` and `hardware`."""
+"""Questions to a trainer process from `rnnsweep doctor` and from a start of a sweep."""

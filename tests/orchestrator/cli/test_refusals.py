@@ -35,6 +35,8 @@ from tests.orchestrator.storage.tracking.recording import writer
             "--home: expected an absolute path",
         ),
         ("status none", "RNNSWEEP_HOME"),
+        ("list", "Instead: rnnsweep status"),
+        ("plan none", "rnnsweep run --help"),
         ("query none", "has no sweeps yet"),
         (
             "report none -o r.pdf",

@@ -94,6 +94,7 @@ def test_a_stopped_arm_leaves_nothing_to_run_until_it_is_retried(tmp_path: Path)
         is_broken = assignment.trial.arm.implementation == "python/b"
         sample.session.finish(assignment, BROKEN if is_broken else build_outcome_of(assignment))
     (stopped,) = sample.view.arm_stopped.call_args_list
+    assert ["val_accuracy" in text for text in sample.warnings] == [True], "no other arm is read"
     assert str(stopped.args[0]) in describe_sweep(tmp_path, "mine")
     assert stopped.args[1] in describe_sweep(tmp_path, "mine")
     assert (len(sample.state().finished), sample.lines("session_started")[0]["failures"]) == (7, 2)

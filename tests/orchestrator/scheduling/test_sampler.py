@@ -83,6 +83,7 @@ def test_without_a_stopped_arm_the_pruner_follows_another_one_that_is_read(
     assert ledger.add_outcome(ended)
     suggestions.observe(ended, stops_its_arm=True)
     assert suggestions.take_epoch(0, second.arm, 0, {"val_accuracy": 0.1}, "key") == follows
+    assert suggestions.unread == ([] if follows else ["val_accuracy"])
 
 
 def test_a_sampler_that_only_repeats_itself_is_helped_out() -> None:
