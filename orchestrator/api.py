@@ -3,9 +3,9 @@
 Users write `import rnnsweep`, which re-exports these functions. They are a promise; the other
 modules of `orchestrator` are not. Importing this module is quick.
 
-A `sweep` is a name, a label (`quickstart#2`) or, except for `read_sweep`, a record. `generation`
-counts from 1; the default is the latest. `tracking_uri` is the MLflow store, by default the store
-of the commands. Units are part of names (`_s`, `_ms`, `_mib`, `_j`, `_pct`). Times of day are
+A `sweep` is a name or, except for `read_sweep`, a record. A name is of the latest generation;
+`quickstart#1` is the first one. `tracking_uri` is the MLflow store, by default the store of the
+commands. Units are part of names (`_s`, `_ms`, `_mib`, `_j`, `_pct`). Times of day are
 seconds since the epoch in records, and timezone-aware in data frames, in UTC.
 
 Errors on which a user can act are instances of `rnnsweep.Refusal`. Its subclasses tell what to do:
@@ -190,9 +190,7 @@ def _shown_progress() -> Iterator[None]:
         _log.propagate = propagates
 
 
-def read_sweep(
-    sweep: str, *, generation: int | None = None, tracking_uri: str | None = None
-) -> SweepRecord:
+def read_sweep(sweep: str, *, tracking_uri: str | None = None) -> SweepRecord:
     """Read a sweep and its finished trials, ordered by block, repeat and arm, from the store.
 
     Example:
@@ -205,7 +203,7 @@ def read_sweep(
     """
     from orchestrator.storage.tracking.reader import read_stored_sweep as read
 
-    return read(_store(tracking_uri), sweep, generation)
+    return read(_store(tracking_uri), sweep)
 
 
 def _store(tracking_uri: str | None = None) -> str:
@@ -220,7 +218,6 @@ def report(
     *,
     baseline: str | None = None,
     targets: Sequence[float] = (),
-    generation: int | None = None,
     tracking_uri: str | None = None,
 ) -> Report:
     """Return the report of a sweep: `print` shows the answer, a notebook also its table.
@@ -241,10 +238,10 @@ def report(
     from orchestrator.report.render import summarise
     from orchestrator.report.shown import Report
 
-    return Report(summarise(_record(sweep, generation, tracking_uri), baseline, targets))
+    return Report(summarise(_record(sweep, tracking_uri), baseline, targets))
 
 
-def query(  # noqa: PLR0913
+def query(
     sweep: str | SweepRecord,
     where: str = "",
     columns: Sequence[str] | None = None,
@@ -252,7 +249,6 @@ def query(  # noqa: PLR0913
     sql: str = "",
     sort: Sequence[str] = (),
     limit: int | None = None,
-    generation: int | None = None,
     tracking_uri: str | None = None,
 ) -> pd.DataFrame:
     """Return the trials of a sweep that match `where`, or the result of `sql`, as a DataFrame.
@@ -279,7 +275,7 @@ def query(  # noqa: PLR0913
 
     rows = None
     if isinstance(sweep, str):
-        sweep, rows = read_rows(_store(tracking_uri), sweep, generation)
+        sweep, rows = read_rows(_store(tracking_uri), sweep)
     return query_records(sweep, where, columns, sort=sort, limit=limit, sql=sql, rows=rows)
 
 
@@ -323,7 +319,6 @@ def best(
     at_least: Mapping[str, float] | None = None,
     at_most: Mapping[str, float] | None = None,
     arm: str = "*",
-    generation: int | None = None,
     tracking_uri: str | None = None,
 ) -> BestConfig:
     """Return the config and the arm with the best mean of a metric, within limits.
@@ -354,7 +349,7 @@ def best(
         _expect(f"the limit of {name}", bound, (numbers.Real,), "a number")
     limits = [Limit(name, "≥", float(bound)) for name, bound in (at_least or {}).items()]
     limits += [Limit(name, "≤", float(bound)) for name, bound in (at_most or {}).items()]
-    return choose(_record(sweep, generation, tracking_uri), metric, limits, arm)
+    return choose(_record(sweep, tracking_uri), metric, limits, arm)
 
 
 def _checked(
@@ -405,11 +400,9 @@ def _as_dict(value: object) -> dict[Any, Any]:
     return dict(value)
 
 
-def _record(
-    sweep: str | SweepRecord, generation: int | None, tracking_uri: str | None
-) -> SweepRecord:
+def _record(sweep: str | SweepRecord, tracking_uri: str | None) -> SweepRecord:
     if isinstance(sweep, str):
-        return read_sweep(sweep, generation=generation, tracking_uri=tracking_uri)
+        return read_sweep(sweep, tracking_uri=tracking_uri)
     return sweep
 
 
@@ -424,7 +417,7 @@ def _side(side: str | Path | SweepRecord, tracking_uri: str | None) -> Side:
 
     if isinstance(side, Path) or (isinstance(side, str) and side.lower().endswith(".json")):
         return read_report(Path(side))
-    record = _record(side, None, tracking_uri)
+    record = _record(side, tracking_uri)
     return side_of(f"{record.name}#{record.generation}", record)
 
 
