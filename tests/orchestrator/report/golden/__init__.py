@@ -19,7 +19,7 @@ from orchestrator.report.compare.document import changes_document
 from orchestrator.report.compare.sides import Side
 from orchestrator.report.formats.text import to_text
 from orchestrator.report.render import render, to_short_markdown
-from tests.building.arms import ARMS_OF_CELLS, CPU, GRU, LSTM, PORTABLE, UNROLL, XLA
+from tests.building.arms import ARMS_OF_CELLS, CPU, GRU, LSTM, PORTABLE, XLA
 from tests.building.hardware import build_timing_use
 from tests.building.large_records import build_large_record
 from tests.building.records import build_record
@@ -143,17 +143,3 @@ def threads() -> SweepRecord:
         for place, (arm, ms) in enumerate(zip(arms, (10.0, 8.0, 5.0, 4.6), strict=True))
     ]
     return build_record(trials, arms, datasets=(DIGITS,))
-
-
-def few_blocks() -> SweepRecord:
-    """Return a sweep with too few blocks for a verdict, and an arm that only fails."""
-    trials = [
-        build_trial(block, arm, step_ms=9.0 + block)
-        for block in range(4)
-        for arm in (PORTABLE, XLA)
-    ]
-    trials += [
-        build_trial(block, UNROLL, status="failed", failure="time_limit: took longer than 60 s")
-        for block in range(4)
-    ]
-    return build_record(trials, (PORTABLE, XLA, UNROLL), objectives={"val_accuracy": "maximize"})
