@@ -33,7 +33,7 @@ help: ## print this list
 demo: $(VENV)/.run ## install into .venv, run the sweep quickstart, print its report
 	$(BIN)/rnnsweep run quickstart
 
-test: $(VENV)/.dev ## install the test tools; check formatting, lint, types and imports; run the tests (10 minutes)
+test: $(VENV)/.dev ## install the test tools; check formatting, lint, types and imports; run the tests (8 minutes)
 	@$(MAKE) --jobs 2 lint test-quick
 
 test-quick: $(VENV)/.dev
