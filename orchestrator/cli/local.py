@@ -123,8 +123,8 @@ def expect_sweep(home: Path, name: str) -> SweepFolder:
         if number == str(latest):
             return folders[head]
         raise Refusal(
-            f"{name}: expected the latest generation, {head}#{latest}. A former one is read by"
-            f" rnnsweep report {name}"
+            f"{name}: expected the latest generation, {head}#{latest}. rnnsweep report reads the"
+            " former ones"
         )
     if name not in folders:
         raise Refusal(

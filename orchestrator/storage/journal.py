@@ -226,6 +226,8 @@ class JournalState:
                 yield finished
 
     def _finish(self, finished: FinishedTrial) -> None:
+        if finished.block not in self.blocks:  # its line was damaged, and the user deleted it
+            self.add(BlockSuggested(finished.block, finished.config, finished.started_s))
         self.lost_s.pop(finished.key, None)
         self.finished.pop(finished.key, None)
         self.order.pop(finished.key, None)

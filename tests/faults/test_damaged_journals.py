@@ -31,3 +31,13 @@ def test_a_journal_without_a_damaged_line_has_all_other_records(tmp_path: Path, 
     kept = (*RECORDS[: line - 1], *RECORDS[line:])
     with journal.Journal(tmp_path) as opened:
         assert opened.state == journal.replay(kept)
+
+
+def test_a_block_whose_line_was_deleted_comes_back_with_its_first_trial() -> None:
+    """A sweep whose trials had no block waited for ever."""
+    kept = [record for record in RECORDS if getattr(record, "block", None) != 1]
+    whole, state = journal.replay(RECORDS), journal.replay(kept)
+    assert len(kept) == len(RECORDS) - 1 and whole is not None and state is not None
+    assert state.blocks == whole.blocks
+    order = list(state.order)
+    assert all(order.index(1) < order.index(t.key) for t in state.finished.values() if t.block == 1)

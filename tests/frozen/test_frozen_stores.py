@@ -121,7 +121,7 @@ def test_a_generation_has_the_name_that_the_list_shows(run: Run) -> None:
     assert {"failing#1", "failing#2", "trained"} <= {*listed.split()}
     assert run("status", "failing#2")[0] == 0
     code, _, err = run("status", "failing#1")
-    assert code == 2 and "rnnsweep report failing#1" in err
+    assert code == 2 and "failing#2" in err
 
 
 def test_files_that_a_former_version_wrote_are_read(store: Path) -> None:
