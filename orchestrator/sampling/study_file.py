@@ -61,8 +61,8 @@ def study_database(
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
             study.set_metric_names([*objectives])
         database = storage.engine.raw_connection().driver_connection
-        # `study.add_trial` takes 13 ms of CPU time a trial: as much as a third of all that rnnsweep
-        # itself spends on one. The tables are those of Optuna 5, read back by Optuna in the tests.
+        # `study.add_trial` runs several statements for each param and attribute, which is too
+        # slow at the end of each start. The tables are those of Optuna 5; tests read them with it.
         for statement, rows in _inserts(blocks, distributions):
             database.executemany(statement, rows)
         database.commit()
