@@ -7,19 +7,19 @@ slices, it loops `for steps in trial.slices():` and trains these steps in the ph
 
 import math
 import shutil
-import statistics
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from workloads import protocol
-from workloads.failures import DataError, NonFinite, NotPossible
+from workloads.failures import DataError, NonFinite
 from workloads.implementations import Implementation
 from workloads.metrics import METRICS
+from workloads.turns import Turns
 
 METRICS_LIMIT = 5000
 """The most names of metrics in a trial: each is a column of the trial table."""
@@ -33,148 +33,6 @@ FACTS_KIB = 64
 _REGISTERED = frozenset(metric.name for metric in METRICS)
 
 Fact = str | int | float | bool | None
-
-_SETTLING_STEPS = 4
-"""Untimed steps before a slice that is part of a pass: as many batches are read ahead."""
-
-_DOUBLINGS = 30
-"""The most doublings of the steps of a trial run: a loop that ignores its steps must end, too."""
-
-
-@dataclass(slots=True)
-class Slicing:
-    """A trial's side of timing in slices; `next_command` waits for the next command."""
-
-    next_command: Callable[[], protocol.RoundCommand]
-    slice_s: float
-    timed_work: protocol.TimedWork = "train"
-    is_work_known: bool = False
-    """Whether the workload has asked for `timed_work`."""
-    done_slices: list[protocol.SliceDone] = field(default_factory=list)
-    is_ready: bool = False
-    is_finished: bool = False
-    _reported: list[protocol.SliceDone] = field(default_factory=list)
-
-    def slices(
-        self,
-        steps: int | None,
-        emit: Callable[[protocol.Event], None],
-        timed_s: Callable[[], float],
-    ) -> Iterator[int]:
-        """Yield the steps of each slice when it is requested.
-
-        Without `steps`, trial runs find the number that takes `slice_s`. `timed_s` returns the
-        seconds of the phase of the timed work so far. Raise `RuntimeError` for a second loop, or a
-        slice with no time or with several, `ValueError` for fewer than 1 step, and `NotPossible`
-        for a workload that trains where predictions are timed.
-        """
-        if self.is_ready:
-            raise RuntimeError("expected one loop over trial.slices in a trial; received a second")
-        if self.timed_work == "predict" and not self.is_work_known:
-            raise NotPossible(
-                "predictions are to be timed (measure: of: predict), and the workload did not read"
-                " trial.timed_work: predict the batches of a slice where it is 'predict', in the"
-                " phase 'predict' (docs/own_workloads.md), or time training steps (of: train)"
-            )
-        if steps is not None and steps < 1:
-            raise ValueError(f"trial.slices: expected at least 1 step in a slice; received {steps}")
-        self.is_ready = True
-        usual = steps or (yield from self._choose_steps(timed_s))
-        emit(protocol.Ready(usual))
-        while not isinstance(command := self.next_command(), protocol.Finish):
-            done = yield from self._run(command.steps or usual, timed_s)
-            if command.replaces_last:
-                del self.done_slices[-1:]
-            self.done_slices.append(done)
-            emit(done)
-        self.is_finished = True
-
-    def slice(self, steps: int, seconds: float) -> None:
-        """Report this iteration's whole steps (1 or more) and seconds, or `ValueError`."""
-        if steps < 1 or not (math.isfinite(seconds) and seconds > 0):
-            raise ValueError(
-                "trial.slice: expected at least 1 step, and more than 0 seconds for them;"
-                f" received {steps} steps and {seconds} s"
-            )
-        self._reported.append(protocol.SliceDone(steps, seconds))
-
-    def _choose_steps(self, timed_s: Callable[[], float]) -> Generator[int, None, int]:
-        """Yield the steps of trial runs; return how many steps take about `slice_s`."""
-        for doubling in range(_DOUBLINGS):
-            yield from self._run(2**doubling, timed_s)  # a program of so many steps may be compiled
-            done = yield from self._run(2**doubling, timed_s)
-            if done.seconds >= self.slice_s / 4:
-                break
-        steps = max(1, round(self.slice_s * done.steps / done.seconds))
-        yield from self._run(steps, timed_s)
-        return steps
-
-    def _run(
-        self, steps: int, timed_s: Callable[[], float]
-    ) -> Generator[int, None, protocol.SliceDone]:
-        """Yield these steps once; return the slice that the iteration reported or timed."""
-        self._reported.clear()
-        began_s = timed_s()
-        yield steps
-        if not self._reported and (seconds := timed_s() - began_s) > 0:
-            self.slice(steps, seconds)
-        if len(self._reported) != 1:
-            raise RuntimeError(
-                f"expected a phase `{self.timed_work}`, or trial.slice(steps, seconds) once, in"
-                " each iteration of the loop over trial.slices; received"
-                f" {len(self._reported)} slices"
-            )
-        return self._reported[0]
-
-    @property
-    def step_s(self) -> float:
-        """Seconds per step: the geometric mean over the slices."""
-        logs = [math.log(done.seconds / done.steps) for done in self.done_slices]
-        return math.exp(math.fsum(logs) / len(logs))
-
-    def metrics(self) -> dict[str, float]:
-        """Return the slices' metrics; `RuntimeError` if the trial has not run all of them."""
-        if not self.is_finished:
-            progress = "before it had run all requested slices" if self.is_ready else "without any"
-            raise RuntimeError(
-                "the trial is timed in slices (measure: timing), and its workload returned"
-                f" {progress}: expected a loop over trial.slices(steps) that runs until it ends by"
-                " itself. Add one (see workloads/context.py), or measure this arm in full"
-            )
-        if not self.done_slices:
-            raise RuntimeError("expected at least one slice before finish; received none")
-        step = "step_ms" if self.timed_work == "train" else "predict_ms"
-        return {
-            step: 1_000 * self.step_s,
-            "slices": float(len(self.done_slices)),
-            "slice_steps": statistics.fmean(done.steps for done in self.done_slices),
-            "timed_s": math.fsum(done.seconds for done in self.done_slices),
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class SliceSize:
-    """The passes of one slice: `passes` times `settling_steps` untimed and `steps` timed steps."""
-
-    steps: int
-    settling_steps: int
-    passes: int
-
-
-def choose_slice_size(pass_steps: int, step_s: float, slice_s: float) -> SliceSize:
-    """Return the size of a slice that takes about `slice_s`.
-
-    A slice is whole passes over the data, of `pass_steps` steps, or a part of one pass. A part that
-    would be nearly a whole pass, with its settling steps, becomes a whole pass.
-    """
-    steps = max(1, round(slice_s / step_s))
-    passes = round(steps / pass_steps)
-    if passes:
-        return SliceSize(pass_steps, 0, passes)
-    settling_steps = min(_SETTLING_STEPS, 1 + steps // _SETTLING_STEPS)
-    if steps + settling_steps >= pass_steps:
-        return SliceSize(pass_steps, 0, 1)
-    return SliceSize(steps, settling_steps, 1)
 
 
 @dataclass(slots=True)
@@ -195,8 +53,8 @@ class Context:
     device: protocol.Device
     seed: int
     emit: Callable[[protocol.Event], None]
-    slicing: Slicing | None = field(default=None, repr=False)
-    """The slices of a trial that is timed in slices; None for a full trial."""
+    turns: Turns = None  # type: ignore[assignment]  # made in __post_init__
+    """The turns of the trial with the others of its round."""
     should_prune: Callable[[], bool] = field(default=lambda: False, repr=False)
     """Returns True if the sweep's pruner ended this config; it waits for nothing."""
     seconds: dict[str, float] = field(default_factory=dict)
@@ -211,47 +69,49 @@ class Context:
     _values: Counter[str] = field(default_factory=Counter, init=False, repr=False)
     _facts: dict[str, Fact] = field(default_factory=dict, init=False, repr=False)
 
+    def __post_init__(self) -> None:
+        if self.turns is None:
+            object.__setattr__(self, "turns", Turns(self.emit))
+
     @property
     def measure(self) -> Literal["full", "timing"]:
-        """`full` for a whole training, `timing` for a trial that is timed in slices."""
-        return "full" if self.slicing is None else "timing"
+        """`full` for a whole training, `timing` for slices of one until the times are known."""
+        return self.turns.measure
 
     @property
     def timed_work(self) -> protocol.TimedWork:
-        """`train` if slices time training steps, `predict` for predictions of whole batches.
+        """`train` if training steps are timed, `predict` for predictions of whole batches.
 
         It is also the name of the phase in which a slice is timed.
         """
-        if self.slicing is None:
-            return "train"
-        self.slicing.is_work_known = True
-        return self.slicing.timed_work
+        self.turns.is_work_known = True
+        return self.turns.timed_work
 
     @property
     def slice_s(self) -> float:
         """The approximate duration of a slice, in seconds."""
-        return self._expect_slicing().slice_s
+        return self.turns.slice_s
 
     def slices(self, steps: int | None = None) -> Iterator[int]:
         """Report that the trial is warm; then yield the steps of each slice when it is requested.
 
         `steps` take about `slice_s`. By default iterations that are not recorded find them.
         """
-        slicing = self._expect_slicing()
-        work = slicing.timed_work
-        return slicing.slices(steps, self.emit, lambda: self.seconds.get(work, 0.0))
+        self._expect_timing()
+        work = self.turns.timed_work
+        return self.turns.slices(steps, lambda: self.seconds.get(work, 0.0))
 
     def slice(self, steps: int, seconds: float) -> None:
         """Report the slice of this iteration, where the phase of its work is not all of it."""
-        self._expect_slicing().slice(steps, seconds)
+        self._expect_timing()
+        self.turns.report_slice(steps, seconds)
 
-    def _expect_slicing(self) -> Slicing:
-        if self.slicing is None:
+    def _expect_timing(self) -> None:
+        if self.measure == "full":
             raise RuntimeError(
                 "slices are for a trial whose trial.measure is 'timing'; this one is 'full': train"
                 " it whole, and report its epochs"
             )
-        return self.slicing
 
     @contextmanager
     def phase(self, name: str) -> Iterator[PhaseWindow]:
@@ -261,7 +121,12 @@ class Context:
         self.end(window)
 
     def begin(self, phase: str) -> PhaseWindow:
-        """Begin a phase that does not fit a `with` block, such as one inside callbacks."""
+        """Begin a phase that does not fit a `with` block, such as one inside callbacks.
+
+        The first training of a whole trial begins when it is its turn.
+        """
+        if phase == "train" and self.measure == "full":
+            self.turns.begin_training()
         self.emit(protocol.PhaseBegan(phase, time.monotonic()))
         began_s = time.monotonic()  # read again: writing the event is not part of the phase
         return PhaseWindow(phase, began_s)
@@ -277,11 +142,19 @@ class Context:
     def epoch(
         self, index: int, seconds: float, validate_s: float | None = None, **metrics: float
     ) -> None:
-        """Report a timed epoch: seconds of training, of validation; `NonFinite` for NaN.
+        """Report a timed epoch, and rest until it is the trial's turn again.
 
-        Raise `ValueError` if the trial has too many names of metrics, or too many values, or for a
-        name that is blank or differs from another one by case only.
+        `seconds` are of training, `validate_s` of validation. Raise `NonFinite` for NaN, and
+        `ValueError` if the trial has too many names of metrics, or too many values, or for a name
+        that is blank or differs from another one by case only.
         """
+        self.report_epoch(index, seconds, validate_s, **metrics)
+        self.turns.end_epoch(seconds)
+
+    def report_epoch(
+        self, index: int, seconds: float, validate_s: float | None = None, **metrics: float
+    ) -> None:
+        """Report a timed epoch, as `epoch` does, without resting after it."""
         self._values.update((*metrics, "epoch_s"))
         names = self._values.keys() - {"epoch_s"}
         expect_few(names)

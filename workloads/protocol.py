@@ -1,10 +1,11 @@
 """Lines that a trainer process reads and writes: one JSON object per line.
 
 A trainer (`python -m workloads`) reads one request per line on standard input and answers with
-events on standard output; the last one is `Result` or `Failure`. A trial that is timed in slices
-sends `Ready` once it is warm, then takes the commands `Slice`, answered with `SliceDone`, and
-`Finish`. Any other trial takes `Finish` at any time, to end early. Seconds in events are readings
-of `time.monotonic`, which all processes of a Linux machine share.
+events on standard output; the last one is `Result` or `Failure`. A trial that takes turns sends
+`Ready` once it is warm, and `Resting` whenever it waits for a command: `Slice`, to go on for one
+turn, or `Finish`. A trial that trains whole, at its own pace, takes `Finish` at any time, to end
+early. Seconds in events are readings of `time.monotonic`, which all processes of a Linux machine
+share.
 """
 
 import dataclasses
@@ -22,6 +23,9 @@ from annotated_types import Ge, Lt
 Device: TypeAlias = Literal["cpu", "gpu"]
 TimedWork: TypeAlias = Literal["train", "predict"]
 """The work in a slice: training steps or predictions. It is also the name of its phase."""
+
+NextWork: TypeAlias = Literal["train", "validate", "finish"]
+"""What a resting trial does next: a slice of its timed work, a validation, or its end."""
 
 FailureKind: TypeAlias = Literal[
     "error",  # the workload raised
@@ -73,10 +77,11 @@ class TrialRequest(_Message):
 
     `settings` are the sweep's fixed settings and the block's config, merged. `data_digest` is the
     expected digest of the data set, `code` the expected digests of the files of a user's own
-    workload; a trainer with others refuses the trial. With `measure: timing` it is timed in slices
-    on command; a slice takes about `slice_s`, and a step of it is a training step, or the
-    prediction of a batch (`timed_work`). The model that the workload keeps is copied to the folder
-    `model_path`. With `fingerprint` the trial computes a `Fingerprint` before its warm-up.
+    workload; a trainer with others refuses the trial. With `measure: timing` it trains, or predicts
+    (`timed_work`), until it is told to finish, and always takes turns; a whole training takes turns
+    if it is `in_turns`. A slice takes about `slice_s`. The model that the workload keeps is copied
+    to the folder `model_path`. With `fingerprint` the trial computes a `Fingerprint` before its
+    warm-up.
     """
 
     workload: str
@@ -90,29 +95,29 @@ class TrialRequest(_Message):
     timed_work: TimedWork = "train"
     model_path: str | None = None
     fingerprint: bool = False
+    in_turns: bool = False
     code: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Slice(_Message):
-    """A command to run about `steps` steps; None: as many as `Ready` suggested.
-
-    With `replaces_last` the last slice does not count: other work on the machine disturbed it.
-    """
+    """A command to go on: with about `steps` steps (None: as many as `Ready` suggested), or with
+    what `Resting` announced."""
 
     command: ClassVar[str] = "slice"
     steps: StrictCount | None = None
-    replaces_last: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Finish(_Message):
-    """A command to run no more slices, prove the kernel, and end the trial.
+    """A command to train no more, prove the kernel, and end the trial.
 
-    A trial that trains whole ends after its current epoch, as pruned, if its workload looks.
+    `set_aside` are the slices, counted from 0, that do not count: other processes disturbed them. A
+    whole training that has epochs left ends as pruned, after its current epoch.
     """
 
     command: ClassVar[str] = "finish"
+    set_aside: tuple[Integer, ...] = ()
 
 
 RoundCommand: TypeAlias = Slice | Finish
@@ -154,22 +159,32 @@ class Epoch(_Message):
 
 @dataclass(frozen=True, slots=True)
 class Ready(_Message):
-    """A warm trial that waits for a command. A slice of `slice_steps` takes about `slice_s`."""
+    """A trial that is warm. A slice of `slice_steps` takes about `slice_s`."""
 
     event: ClassVar[str] = "ready"
     slice_steps: Integer
 
 
 @dataclass(frozen=True, slots=True)
+class Resting(_Message):
+    """A trial that waits for a command, with what it does at the next one."""
+
+    event: ClassVar[str] = "resting"
+    before: NextWork
+
+
+@dataclass(frozen=True, slots=True)
 class SliceDone(_Message):
     """A finished slice: the number of whole steps, and their synchronised wall time.
 
-    A step is a training step, or the prediction of a batch (`TrialRequest.timed_work`).
+    A step is a training step, or the prediction of a batch (`TrialRequest.timed_work`), and in a
+    training loop of a user's own it is an epoch. One that was `set_aside` does not count.
     """
 
     event: ClassVar[str] = "slice_done"
     steps: StrictCount
     seconds: Seconds
+    set_aside: bool = False
 
     @property
     def step_ms(self) -> float:
@@ -268,7 +283,9 @@ TrialEnding: TypeAlias = Result | Failure
 TrialFact: TypeAlias = (
     ModelBuilt | KernelProof | Fingerprint | Dataset | EnvironmentFacts | Artifact
 )
-Event: TypeAlias = PhaseBegan | PhaseEnded | Epoch | Ready | SliceDone | TrialFact | TrialEnding
+Event: TypeAlias = (
+    PhaseBegan | PhaseEnded | Epoch | Ready | Resting | SliceDone | TrialFact | TrialEnding
+)
 
 MessageType = TypeVar("MessageType")
 _REQUEST = pydantic.TypeAdapter(TrialRequest)

@@ -23,7 +23,6 @@ from workloads import protocol
 from workloads.backends.registry import parse_known_implementation
 from workloads.context import (
     Context,
-    Slicing,
     expect_data,
     expect_distinct,
     expect_few,
@@ -42,13 +41,14 @@ from workloads.registry import UnknownWorkload, Workload, explain_invalid_settin
 from workloads.resources import peak_rss_mib, reset_peak
 from workloads.settings import TaskSettings, check_settings
 from workloads.tasks.task import Task
+from workloads.turns import Turns
 
 Emit = Callable[[protocol.Event], None]
 
 _DETAIL_CHARACTERS = 6_000
 _NAMED = 5
 _EXPECTED = (
-    'measure timing: expected a line such as {"command": "slice"} or {"command": "finish"} on'
+    'a trial in turns: expected a line such as {"command": "slice"} or {"command": "finish"} on'
     " standard input"
 )
 
@@ -137,7 +137,7 @@ class Lines:
         try:
             return protocol.decode_command(line)
         except protocol.ProtocolError as error:
-            raise BadRequest(f"measure timing: {error}") from None
+            raise BadRequest(f"a trial in turns: {error}") from None
 
     def should_finish(self) -> bool:
         """Return True if the trial was sent `Finish`; wait for no line, and take no request."""
@@ -156,7 +156,7 @@ class Lines:
 
 
 def answer_request(line: str, emit: Emit, claim: BackendClaim, lines: Lines) -> int:
-    """Run the trial of a request line; a trial that is timed in slices also reads commands.
+    """Run the trial of a request line; a trial that takes turns also reads commands.
 
     Events of a thread that a workload leaves running go to standard error after its trial. Return 0
     if it ended in a result, 1 if it failed, 2 if the line was no request. A forked child ends here.
@@ -215,18 +215,22 @@ def _run(
     if request.code:
         _expect_code(workload, request.code)
     reset_peak()
-    slicing = None
-    if is_timing:
-        slicing = Slicing(lines.next_command, request.slice_s, request.timed_work)
+    turns = Turns(
+        emit,
+        lines.next_command if is_timing or request.in_turns else None,
+        lines.should_finish,
+        measure=request.measure,
+        slice_s=request.slice_s,
+        timed_work=request.timed_work,
+    )
     trial = Context(
         settings=dict(request.settings) if checked is None else checked.model_dump(),
         implementation=implementation,
         device=request.device,
         seed=request.seed,
         emit=emit,
-        slicing=slicing,
-        # The commands of a trial in slices, `Finish` included, are for its slicing alone.
-        should_prune=_never if is_timing else lines.should_finish,
+        turns=turns,
+        should_prune=turns.should_prune,
         model_path=request.model_path,
         expected_data=request.data_digest if workload.is_own_model else None,
         wants_fingerprint=request.fingerprint,
@@ -243,11 +247,7 @@ def _run(
             trial.environment(packages=versions)
     if request.code:
         _expect_code(workload, request.code)  # a module may have been imported late
-    return protocol.Result(_metrics(returned, trial), lines.is_finishing)
-
-
-def _never() -> bool:
-    return False
+    return protocol.Result(_metrics(returned, trial), turns.is_pruned)
 
 
 def _run_task(
@@ -376,9 +376,9 @@ def _metrics(returned: Any, trial: Context) -> dict[str, float]:
     expect_finite(metrics, "result")
     expect_possible(metrics, "result")
     measured = {f"{phase}_s": seconds for phase, seconds in trial.seconds.items()}
-    if trial.slicing is not None:
-        measured |= trial.slicing.metrics()
-        measured.pop(f"{trial.slicing.timed_work}_s", None)  # `timed_s` has the slices' seconds
+    if trial.measure == "timing":
+        measured |= trial.turns.metrics()
+        measured.pop(f"{trial.turns.timed_work}_s", None)  # `timed_s` has the slices' seconds
     if (peak := peak_rss_mib()) is not None:
         measured["peak_rss_mib"] = peak
     return {**measured, **metrics}

@@ -317,7 +317,7 @@ def clocks(lab: Lab, backend: str) -> Iterator[Outcome]:
         other = pool.submit(lab.ask, "synthetic", arm, settings, environ=os.environ, listen=listen)
         at_work.wait(60.0)
         shared = lab.ask("probes:after_idleness", arm, {"idle_s": []})
-    measured = {**alone.metrics, "canary_gpu_ms, shared": shared.metrics.get("canary_gpu_ms", 0.0)}
+    measured = {**alone.metrics, "product_ms, shared": shared.metrics.get("product_ms", 0.0)}
     reason = alone.reason or shared.reason or other.result().reason
     yield judged("clocks", f"idle for {lab.sizes.idle_s} s", arm, reason, measured)
 

@@ -1,6 +1,5 @@
-"""One trial as a job for an actor, and its run until it is an outcome."""
+"""A round as a job for an actor, and the run of each of its trials until it is an outcome."""
 
-import contextlib
 import functools
 import importlib.metadata
 import io
@@ -19,7 +18,7 @@ from orchestrator.core import version
 from orchestrator.core.criteria import Timing
 from orchestrator.core.trial import MESSAGE_LIMIT, FailureRecord, Outcome, OutcomeStatus, Telemetry
 from orchestrator.execution import telemetry
-from orchestrator.execution.trainer_process import TrainerGone, TrainerProcess
+from orchestrator.execution.trainer_process import TrainerProcess
 from orchestrator.storage.tracking.limits import entity_name
 from workloads import protocol, registry
 from workloads.implementations import is_kernel_as_asked, parse_implementation
@@ -32,8 +31,8 @@ _OF_THE_DEVICE = ("peak_gpu_used_mib",)
 """Metrics that cannot be separated for trainers that reside on one device."""
 
 _OF_A_ROUND = ("trainer_cpu_pct", *_OF_THE_DEVICE)
-"""Metrics of telemetry that the trials of an interleaved round lack: their slices are shorter than
-the time between two samples."""
+"""Metrics of telemetry that trials in turns lack: their slices are shorter than the time between
+two samples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +45,11 @@ class TrialLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class RoundPartner:
-    """Another trial of the job's round: the two are timed in turns."""
+class RoundTrial:
+    """One trial of a round: its request, and how many of the node's CPUs its trainer may use.
+
+    Those CPUs are its own; None for all of the node's.
+    """
 
     request: protocol.TrialRequest
     cpus: int | None = None
@@ -55,23 +57,21 @@ class RoundPartner:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Everything that an actor needs to run one trial.
+    """Everything that an actor needs to run one round: trials that take turns.
 
-    A `fresh` one has a trainer process of its own. `cpus` is how many of the node's CPUs its
-    trainer may use, alone; None for all. At most `neighbours` other trials of this sweep run on the
-    node at the same time. With `timing` the trial and its `partners` are timed in slices, in turns.
+    The first trial is the baseline's, if it is in the round. Each trial of a `fresh` round has a
+    new trainer process. At most `neighbours` other rounds of this sweep run on the node at the same
+    time.
     """
 
-    request: protocol.TrialRequest
+    trials: tuple[RoundTrial, ...]
     attempt: int
     issued_s: float
     limits: TrialLimits
+    timing: Timing
     python_path: tuple[str, ...] = ()
     fresh: bool = False
-    cpus: int | None = None
     neighbours: int = 0
-    partners: tuple[RoundPartner, ...] = ()
-    timing: Timing | None = None
 
 
 job_adapter: TypeAdapter[Job] = TypeAdapter(Job)
@@ -79,11 +79,12 @@ job_adapter: TypeAdapter[Job] = TypeAdapter(Job)
 
 @dataclass(frozen=True, slots=True)
 class JobProgress:
-    """The `done` epochs of a trial, with the last one's `metrics`, or the slices of each arm.
+    """The progress of a round.
 
-    Of a round, `most` is the largest number of slices, and `interval` the half-width of the widest
-    ratio's interval so far, as a share; None before there is one. `doing` is what begins before
-    the first epoch or slice, such as `compiling`; empty at their ends.
+    For whole trainings: the `done` epochs of the job's trial number `trial`, with the last one's
+    `metrics`. For timing: the `done` turns of at most `most`, and `interval`, the half-width of the
+    widest ratio's interval so far, as a share; None before there is one. `doing` is what begins
+    before the first epoch or turn, such as `compiling`; empty at their ends.
     """
 
     done: int
@@ -91,6 +92,7 @@ class JobProgress:
     most: int | None = None
     interval: float | None = None
     doing: str = ""
+    trial: int = 0
 
 
 @functools.cache
@@ -113,9 +115,14 @@ def recorded_environment() -> dict[str, str | int | float | bool | None]:
 
 @dataclass(slots=True)
 class TrialRun:
-    """The facts about a trial so far; they become its outcome."""
+    """The facts about a trial so far; they become its outcome.
+
+    `in_turns` is whether it took turns with other trials of its round, None if it has none.
+    """
 
     job: Job
+    trial: RoundTrial
+    in_turns: bool | None = None
     started_s: float = field(default_factory=time.time)
     started_clock_s: float = field(default_factory=time.monotonic)  # the system's clock may be set
     setup_s: float = 0.0
@@ -134,8 +141,8 @@ class TrialRun:
     cpus: tuple[int, ...] | None = None
     recording: telemetry.Recording | None = None
     pruned: bool = False
+    has_result: bool = False
     idle_on_gpu: Collection[int] = ()  # process ids of other, idle trainers
-    trainer: TrainerProcess | None = None
     model_path: Path | None = None
 
     @property
@@ -152,22 +159,14 @@ class TrialRun:
 
     def begin(self, trainer: TrainerProcess) -> None:
         """Send the request to the trainer: the trial's own setup is over."""
-        self.trainer = trainer
         self.trainer_trials, self.cpus = trainer.trials, trainer.cpus
         self.setup_s = self._lasted_s()
         trainer.trials += 1
-        request = self.job.request
+        request = self.trial.request
         if self.model_path is not None:
             shutil.rmtree(self.model_path, ignore_errors=True)
             request = replace(request, model_path=str(self.model_path))
         trainer.request(request)
-
-    def prune(self) -> None:
-        """Ask the trainer, once, to end the trial after its epoch."""
-        trainer, self.trainer = self.trainer, None
-        if trainer is not None and not self.ended:
-            with contextlib.suppress(TrainerGone):  # the trial's own events report that
-                trainer.send(protocol.Finish())
 
     def note_event(self, event: protocol.Event) -> None:
         """Note an event; raise `ProtocolError` for one that this trial cannot have sent."""
@@ -178,7 +177,7 @@ class TrialRun:
             case protocol.SliceDone():
                 self.slices.append(event)
             case protocol.KernelProof(asked=asked):
-                request = self.job.request
+                request = self.trial.request
                 if (
                     not registry.find_workload(request.workload).names_own_implementations
                     and asked != parse_implementation(request.implementation).kernel_text
@@ -199,6 +198,7 @@ class TrialRun:
                 self.artifacts[name] = text
             case protocol.Result(metrics, pruned):
                 _expect_distinct(metrics)
+                self.has_result = True
                 kept = PRUNED_METRICS if pruned else metrics.keys()
                 self.metrics = {name: metrics[name] for name in metrics.keys() & kept}
                 self.pruned = pruned
@@ -209,6 +209,11 @@ class TrialRun:
                 if len(message) > MESSAGE_LIMIT:
                     size = protocol.ARTIFACTS_KIB * 1024 // 4  # of UTF-8, at most
                     self.artifacts["failure_message.txt"] = message[:size]
+
+    def set_aside(self, places: Collection[int]) -> None:
+        """Mark slices, counted from 0, that do not count."""
+        for place in places:
+            self.slices[place] = replace(self.slices[place], set_aside=True)
 
     def end(self, failure: FailureRecord | None = None, *, output: str = "") -> None:
         """End the trial, with any failure; `output` is added to one that the trainer reported."""
@@ -244,9 +249,11 @@ class TrialRun:
         sampled, record = dict[str, float](), Telemetry()
         if self.recording is not None:
             sampled, record = telemetry.record(self.recording, self.started_s, self.metrics)
-        shared = _OF_A_ROUND if self.job.timing else _OF_THE_DEVICE if self.idle_on_gpu else ()
+        shared = _OF_A_ROUND if self.in_turns else _OF_THE_DEVICE if self.idle_on_gpu else ()
         sampled = {name: value for name, value in sampled.items() if name not in shared}
-        placement: dict[str, str | int] = {}
+        placement: dict[str, str | int | bool] = {}
+        if self.in_turns is not None:
+            placement["in_turns"] = self.in_turns
         if self.job.neighbours:
             placement["neighbours_at_most"] = self.job.neighbours
         if self.cpus is not None:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import psutil
 
-from orchestrator.execution.job import Job
+from orchestrator.execution.job import Job, RoundTrial
 from orchestrator.execution.telemetry.gpu_gauge import gpu_memory_share
 from orchestrator.execution.trainer_process import TrainerProcess
 from orchestrator.execution.watchdog import memory_share
@@ -24,11 +24,14 @@ every program that it ever compiled (about 30 MiB for a small model)."""
 _SHARED_GPU = 0.5
 """The used share of a GPU's memory up to which trainers of several backends stay warm there."""
 
+_TRIALS, _LIFE, _LEAST_START_S = 3, 20, 1.0
+"""A trainer is replaced after this many trials, and not before it has lived 20 times as long as its
+start took: fresh trainers take a twentieth of the time at most."""
+
 TrainerKey: TypeAlias = tuple[str, Device, int | None]
 """The use of a warm trainer: backend, device, and how many CPUs it may use.
 
-The backend of `+again` includes that option: the repeat runs in a process of its own. A trainer
-that takes turns with others has one implementation only.
+A trainer that takes turns with others has one implementation only, in the place of the backend.
 """
 
 
@@ -118,29 +121,28 @@ def _bound(name: str) -> socket.socket | None:
     return claim
 
 
-def key_of(job: Job) -> TrainerKey:
-    """Return the key of the trainer of a job's own trial."""
-    implementation = parse_implementation(job.request.implementation)
-    return implementation.process, job.request.device, job.cpus
-
-
 class TrainerPool:
-    """The `warm` trainers of an actor, and its claims on CPUs."""
+    """The `warm` trainers of an actor, and its claims on CPUs.
+
+    `too_large_together` has the trainers of rounds that did not fit into memory together.
+    """
 
     def __init__(self) -> None:
         self.warm: dict[TrainerKey, TrainerProcess] = {}
+        self.too_large_together: set[frozenset[TrainerKey]] = set()
         self.claims = CpuClaims()
 
     def trainer_for(
-        self, job: Job, key: TrainerKey, partners: Collection[TrainerKey] = ()
+        self, job: Job, trial: RoundTrial, key: TrainerKey, partners: Collection[TrainerKey] = ()
     ) -> TrainerProcess:
         """Return the trainer of that key: a warm one, or a fresh one in its place.
 
-        Other trainers on its GPU end, except trainers of its `partners` in the round, unless the
-        GPU shows enough free memory. Raise `CpusTaken` if too few CPUs are free, `OSError` if no
-        process can be started.
+        A warm one is replaced now and then: a process keeps one of several speeds for life, and the
+        spread over blocks is to include that. Other trainers on its GPU end, except trainers of its
+        `partners` in the round, unless the GPU shows enough free memory. Raise `CpusTaken` if too
+        few CPUs are free, `OSError` if no process can be started.
         """
-        cpus = self.claims.claim(job.cpus) if job.cpus is not None else None
+        cpus = self.claims.claim(trial.cpus) if trial.cpus is not None else None
         on_gpu = self.others_on_gpu(key, *partners)
         if on_gpu and gpu_memory_share() > _SHARED_GPU:
             for idle_key in on_gpu:
@@ -149,14 +151,18 @@ class TrainerPool:
         is_idle = warm is not None and warm.alive and not warm.has_events
         if warm is not None and is_idle and warm.cpus == cpus and not job.fresh:
             limit_mib = job.limits.memory_mib or psutil.virtual_memory().total / 2**20
-            if warm.memory_mib() < _WARM_SHARE * limit_mib and warm.can_open_files():
+            is_small = warm.memory_mib() < _WARM_SHARE * limit_mib
+            if is_small and warm.can_open_files() and not _has_served(warm):
                 return warm
         for warm_key in list(self.warm):
             if warm_key == key or (job.fresh and warm_key not in partners):
                 self.end(warm_key)
-        implementation = parse_implementation(job.request.implementation)
+        request = trial.request
         self.warm[key] = TrainerProcess(
-            implementation, job.request.device, cpus=cpus, python_path=job.python_path
+            parse_implementation(request.implementation),
+            request.device,
+            cpus=cpus,
+            python_path=job.python_path,
         )
         return self.warm[key]
 
@@ -195,3 +201,9 @@ class TrainerPool:
         for key in list(self.warm):
             self.end(key)
         self.claims.release()
+
+
+def _has_served(trainer: TrainerProcess) -> bool:
+    """Return whether a trainer has run long enough to be replaced by a fresh one."""
+    start_s = max(trainer.start_s, _LEAST_START_S)
+    return trainer.trials >= _TRIALS and trainer.age_s >= _LIFE * start_s

@@ -66,6 +66,8 @@ class TrainerProcess(contextlib.AbstractContextManager["TrainerProcess"]):
     ) -> None:
         self.trials = 0
         self.cpus = cpus
+        self.start_s = 0.0
+        self._began_s = time.monotonic()
         self._output = tempfile.TemporaryFile("w+b")  # noqa: SIM115  (closed in close())
         with confined(cpus):
             self._process = subprocess.Popen(
@@ -115,6 +117,11 @@ class TrainerProcess(contextlib.AbstractContextManager["TrainerProcess"]):
     def has_events(self) -> bool:
         """Return whether events are left that no one has read: no state to begin a trial in."""
         return not self._events.empty()
+
+    @property
+    def age_s(self) -> float:
+        """Seconds since the process began."""
+        return time.monotonic() - self._began_s
 
     def request(self, request: protocol.TrialRequest) -> None:
         """Send one trial, and clear the output of the previous one; raise as `send`."""

@@ -1,10 +1,11 @@
-"""Jobs of the example workloads."""
+"""Rounds of one trial of the example workloads."""
 
 import time
 from pathlib import Path
 from typing import Any
 
-from orchestrator.execution.job import Job, TrialLimits
+from orchestrator.core.criteria import Timing
+from orchestrator.execution.job import Job, RoundTrial, TrialLimits
 from workloads.protocol import TrialRequest
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -23,4 +24,5 @@ def build_job(
 ) -> Job:
     workload = f"tests.workloads.examples.{name if ':' in name else f'hostile:{name}'}"
     asked = TrialRequest(workload, implementation, settings or {}, **request)
-    return Job(asked, 1, time.time(), limits or LIMITS, (str(ROOT),), fresh, cpus)
+    trials = (RoundTrial(asked, cpus),)
+    return Job(trials, 1, time.time(), limits or LIMITS, Timing(), (str(ROOT),), fresh)

@@ -7,37 +7,59 @@ from typing import Any, Self
 
 import keras
 
-from workloads.context import Context
 from workloads.failures import CompiledWhileTimed
-from workloads.measuring.timed_epochs import TimedEpochs
+from workloads.measuring.turn_clock import TurnClock
 from workloads.models.model import WitnessedModel
 from workloads.models.run import StartState, TrainingRun
 
 ENDLESS = 10**9
 """Epochs of a `fit` that a clock ends."""
 
+LEAST_WINDOWS = 3
+"""Other processes may hold up one or two of them."""
 
-class EpochClock(keras.callbacks.Callback):
-    """A callback that times and reports training and validation, and ends a pruned trial."""
 
-    def __init__(self, trial: Context, run: TrainingRun) -> None:
+class FitInTurns(keras.callbacks.Callback):
+    """A callback that lets one `fit` take turns: it tells a clock of every step, pass and epoch.
+
+    In its `with` block it replaces the model's traced train function.
+    """
+
+    def __init__(self, model: WitnessedModel, clock: TurnClock) -> None:
         super().__init__()
-        self.timed = TimedEpochs(trial, run.plan, run.synchronise)
+        self._witnessed, self._train, self._clock = model, model.train_function, clock
+
+    def __enter__(self) -> Self:
+        # For all of `fit`: on JAX it loses its state if the function changes within an epoch.
+        self._witnessed.train_function = self._run_step
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._witnessed.train_function = self._train
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """Open the training window."""
-        self.model.witness.on_steps_done = self._steps_done
-        self.timed.begin_training()
+        """Begin a pass."""
+        self._witnessed.witness.on_steps_done = self._end_pass
+        self._clock.begin_pass()
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
-        """Close the validation window, and report the epoch."""
+        """End the epoch, and the training after the last one."""
         metrics = {name: float(value) for name, value in (logs or {}).items()}
-        if self.timed.end_epoch(metrics):
-            self.model.stop_training = True
+        if self._clock.end_epoch(metrics):
+            self._witnessed.stop_training = True
 
-    def _steps_done(self) -> None:
-        self.model.witness.on_steps_done = None  # Keras would call it after the validation too
-        self.timed.begin_validation()
+    def _run_step(self, *arguments: Any) -> Any:
+        outputs = self._train(*arguments)
+        self._clock.end_step(outputs)
+        if self._clock.is_over:
+            self._witnessed.stop_training = True
+        return outputs
+
+    def _end_pass(self) -> None:
+        # Keras would call it after the validation, too.
+        self._witnessed.witness.on_steps_done = None
+        self._clock.end_pass()
+        self._clock.begin_validation()
 
 
 class StepClock:
@@ -72,6 +94,24 @@ class StepClock:
             self._window_steps = self._next_steps(self._steps, seconds)
             self._steps, self._model.stop_training = 0, not self._window_steps
         return outputs
+
+
+def estimate_step_s(run: TrainingRun, slice_s: float) -> float:
+    """Return about the seconds of a step: the least over windows in `fit`; it trains the model.
+
+    Windows are of one step, then of twice as many until one takes a quarter of a slice.
+    """
+    times = list[float]()
+
+    def next_steps(steps: int, seconds: float) -> int:
+        times.append(seconds / steps)
+        if len(times) < LEAST_WINDOWS:
+            return 1
+        return 0 if seconds >= slice_s / 4 else 2 * steps
+
+    with StepClock(run.model, next_steps):
+        run.fit(run.train_feed, epochs=ENDLESS)
+    return min(times)
 
 
 def time_warm_up(work: Callable[[], None]) -> float:

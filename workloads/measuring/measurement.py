@@ -40,7 +40,7 @@ def measure(
 ) -> dict[str, float]:
     """Load, build, warm up, time, and prove the kernel; return the metrics.
 
-    `workloads.tasks.task` has the steps. A trial in slices trains on full batches only, or predicts
+    `workloads.tasks.task` has the steps. A timing trial trains on full batches only, or predicts
     them, and has no validation, loss or accuracy.
 
     Raise `NotPossible` if the device is missing, or Keras refuses the kernel; `DataError` if there
@@ -60,9 +60,8 @@ def _train(
     trial: Context,
     framework: Framework,
 ) -> dict[str, float]:  # a function of its own: the model is freed at its end
-    from workloads.measuring import full_training  # noqa: PLC0415 - imports the framework
-    from workloads.measuring.keras_clocks import warm_up  # noqa: PLC0415
-    from workloads.measuring.sliced_training import run_slices  # noqa: PLC0415
+    from workloads.measuring import training  # noqa: PLC0415 - imports the framework
+    from workloads.measuring.device_state import peak_memory  # noqa: PLC0415
     from workloads.models.checkpoint import keep_model, read_checkpoint  # noqa: PLC0415
     from workloads.models.fingerprint import report_fingerprint  # noqa: PLC0415
     from workloads.models.run import TrainingRun  # noqa: PLC0415
@@ -75,24 +74,20 @@ def _train(
         with trial.phase("check"):
             report_fingerprint(run, trial)
     with trial.phase("compile"):
-        if trial.measure == "full":
-            compile_s = warm_up(run, full_training.run_warm_up_pass)
-        else:
-            compile_s = warm_up(run, lambda run: run.fit(run.short_train_feed))
-    if trial.measure == "full":
-        metrics = full_training.run_timed_epochs(run, trial)
-    else:
-        metrics = run_slices(run, trial)
-    metrics["compile_s"] = compile_s
+        compile_s, step_s = training.warm_up(run, trial)
+    metrics = {**training.train_in_turns(run, trial, step_s), "compile_s": compile_s}
+    is_whole = trial.measure == "full" and not trial.turns.is_pruned
+    if is_whole:
+        metrics |= training.evaluate_and_predict(run, trial)
+    metrics |= peak_memory(framework)
     prove_kernel(trial, run)
-    is_whole = "evaluate_s" in metrics  # neither pruned nor in slices
     if not is_whole:
         return metrics
     if task.finish is not None:
         metrics |= task.finish(settings, trial, Trained(run.model, data, dict(metrics)))
     is_kept = run.plan.keeps_model and trial.model_path is not None
     trained = read_checkpoint(run.model) if is_kept else None
-    metrics |= full_training.time_single_steps(run, trial)
+    metrics |= training.time_single_steps(run, trial)
     metrics |= measure_utilization(trial, framework, metrics)
     if trained is not None:
         keep_model(trained, trial, lambda: task.build(settings, trial, data))
@@ -144,7 +139,7 @@ def _time_passes(
     trial: Context,
     framework: Framework,
 ) -> dict[str, float]:
-    from workloads.measuring.canary import peak_memory, run_with_canary  # noqa: PLC0415
+    from workloads.measuring.device_state import peak_memory  # noqa: PLC0415
     from workloads.measuring.keras_clocks import time_warm_up  # noqa: PLC0415
     from workloads.measuring.passes_timing import PassesTiming  # noqa: PLC0415
     from workloads.models.fingerprint import report_fingerprint_of_passes  # noqa: PLC0415
@@ -175,9 +170,9 @@ def _time_passes(
     with trial.phase("compile"):
         compile_s = time_warm_up(timing.run_each_once)
     is_full = trial.measure == "full"
-    work = timing.time_whole if is_full else timing.time_slices
-    metrics = run_with_canary(trial.device, framework, work)
-    metrics |= {**peak_memory(), "compile_s": compile_s}
+    framework.reset_peak_memory()
+    metrics = timing.time_whole() if is_full else timing.time_slices()
+    metrics |= {**peak_memory(framework), "compile_s": compile_s}
     proof = framework.prove_passes(
         passes, batch, recurrent_parts(model), trial.implementation, trial.timed_work
     )

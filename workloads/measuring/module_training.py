@@ -1,7 +1,7 @@
 """The measurement of a PyTorch module: its training, its slices, its predictions.
 
-It has the phases, windows and metrics of a Keras model's (`full_training`, `sliced_training`,
-`sliced_predictions`), with a training loop of our own in the place of Keras' `fit`.
+It has the phases, windows and metrics of a Keras model's (`training`, `sliced_predictions`), with a
+training loop of our own in the place of Keras' `fit`.
 """
 
 import statistics
@@ -17,12 +17,11 @@ import torch
 
 from workloads.context import Context, expect_finite
 from workloads.failures import CompiledWhileTimed
-from workloads.measuring.canary import peak_memory, run_with_canary
-from workloads.measuring.keras_clocks import time_warm_up
+from workloads.measuring.device_state import peak_memory, warm_clocks
+from workloads.measuring.keras_clocks import LEAST_WINDOWS, time_warm_up
 from workloads.measuring.sliced_predictions import Predictions, place_batches
-from workloads.measuring.slices_of_calls import time_slices
 from workloads.measuring.step_times import step_metrics
-from workloads.measuring.timed_epochs import TimedEpochs
+from workloads.measuring.turn_clock import TurnClock
 from workloads.modules import compiling
 from workloads.modules.evidence import prove_module
 from workloads.modules.run import ModuleRun
@@ -41,15 +40,11 @@ def measure_module(run: ModuleRun, trial: Context) -> dict[str, float]:
     Raise `NonFinite` if a loss, a metric or a prediction is NaN or infinite, `CompiledWhileTimed`
     if the warm-up missed something.
     """
-    if trial.timed_work == "predict":
-        metrics = _time_predictions(run, trial)
-    elif trial.measure == "timing":
-        metrics = _time_slices(run, trial)
-    else:
-        metrics = _train(run, trial)
+    work = _time_predictions if trial.timed_work == "predict" else _train
+    metrics = work(run, trial)
     proof = prove_module(run, trial.timed_work)
     trial.kernel(trial.implementation.kernel_text, proof.ran, proof.evidence)
-    is_whole = "evaluate_s" in metrics  # neither pruned nor in slices
+    is_whole = "evaluate_s" in metrics  # neither pruned nor timing
     if is_whole:
         if run.plan.keeps_model and trial.model_path is not None:
             _keep(run, trial)
@@ -58,48 +53,90 @@ def measure_module(run: ModuleRun, trial: Context) -> dict[str, float]:
 
 
 def _train(run: ModuleRun, trial: Context) -> dict[str, float]:
-    timed = TimedEpochs(trial, run.plan, run.framework.synchronise)
+    """Train in turns, whole or until the round has enough slices; evaluate after a whole one."""
+    is_full, framework = trial.measure == "full", run.framework
+    clock = TurnClock(
+        trial,
+        run.plan,
+        run.steps,
+        framework.synchronise,
+        lambda: warm_clocks(trial.device, framework.synchronise),
+    )
 
     def warm_up_once() -> None:
         start = run.state()
         for batches in _each_shape(run):
             run.train_on(batches)
-        run.evaluate(islice(run.validation_feed, 1))
-        run.evaluate(islice(run.validation_feed, _index_of_last(run.validation_feed), None))
-        _predict_one(run)
-        run.framework.synchronise()
+        if is_full:
+            run.evaluate(islice(run.validation_feed, 1))
+            run.evaluate(islice(run.validation_feed, _index_of_last(run.validation_feed), None))
+            _predict_one(run)
+        framework.synchronise()
         run.restore(start)
-
-    def train() -> dict[str, float]:
-        with _nothing_compiled(run):
-            for _ in range(run.plan.epochs):
-                timed.begin_training()
-                loss = run.train_on(run.train_feed)
-                timed.begin_validation()
-                validated = run.evaluate(run.validation_feed)
-                metrics = {"loss": float(loss)}
-                metrics |= {f"val_{name}": value for name, value in validated.items()}
-                if timed.end_epoch(metrics):
-                    break
-        return timed.training_metrics(run.steps, len(run.train), _flops_of_step(run))
 
     with trial.phase("compile"):
         compile_s = _time_warm_up(run, warm_up_once)
-    metrics = run_with_canary(trial.device, run.framework, train)
-    metrics["compile_s"] = compile_s
-    if timed.epochs < run.plan.epochs:
-        return metrics | peak_memory()
+        step_s = _estimate_step_s(run, trial.slice_s)
+    metrics = {"compile_s": compile_s}
+    framework.reset_peak_memory()
+    if clock.begin(step_s):
+        with _nothing_compiled(run):
+            _train_epochs(run, clock, is_full=is_full)
+    trial.turns.rest("finish")
+    metrics |= clock.metrics(len(run.train), _flops_of_step(run))
+    if is_full and not trial.turns.is_pruned:
+        metrics |= _evaluate_and_predict(run, trial)
+    return metrics | peak_memory(framework)
+
+
+def _train_epochs(run: ModuleRun, clock: TurnClock, *, is_full: bool) -> None:
+    """Train epoch after epoch until the clock says that the training is over."""
+
+    def batches() -> Iterator[Any]:
+        for batch in run.train_feed:
+            yield batch
+            clock.end_step()
+            if clock.is_over:
+                return
+
+    is_over = False
+    while not is_over:
+        clock.begin_pass()
+        loss = run.train_on(batches())
+        clock.end_pass()
+        clock.begin_validation()
+        metrics = {"loss": float(loss)}
+        if is_full:
+            validated = run.evaluate(run.validation_feed)
+            metrics |= {f"val_{name}": value for name, value in validated.items()}
+        is_over = clock.end_epoch(metrics)
+
+
+def _evaluate_and_predict(run: ModuleRun, trial: Context) -> dict[str, float]:
     with _nothing_compiled(run):
         with trial.phase("evaluate") as window:
             expect_finite(run.evaluate(run.validation_feed), "evaluate")
-        metrics["evaluate_s"] = window.seconds
         with trial.phase("predict"):
             outputs = run.predict_batches(batch[0] for batch in run.validation_feed)
             run.framework.synchronise(outputs)
         with trial.phase("latency"):
             seconds = [_predict_one(run) for _ in range(_LATENCY_CALLS)]
-        metrics["predict_sample_ms"] = 1_000 * statistics.median(seconds)
-    return metrics | peak_memory()
+    return {"evaluate_s": window.seconds, "predict_sample_ms": 1_000 * statistics.median(seconds)}
+
+
+def _estimate_step_s(run: ModuleRun, slice_s: float) -> float:
+    """Return about the seconds of a step, as `keras_clocks.estimate_step_s` does."""
+    start, steps, times = run.state(), 1, list[float]()
+    while True:
+        began_s = time.monotonic()
+        run.framework.synchronise(run.train_on(islice(run.endless_batches(), steps)))
+        seconds = time.monotonic() - began_s
+        times.append(seconds / steps)
+        if len(times) >= LEAST_WINDOWS:
+            if seconds >= slice_s / 4:
+                run.restore(start)
+                return min(times)
+            steps *= 2
 
 
 def _time_warm_up(run: ModuleRun, warm_up_once: Callable[[], None]) -> float:
@@ -109,39 +146,6 @@ def _time_warm_up(run: ModuleRun, warm_up_once: Callable[[], None]) -> float:
         for _ in range(_SETTLING_CALLS):
             warm_up_once()
     return compile_s
-
-
-def _time_slices(run: ModuleRun, trial: Context) -> dict[str, float]:
-    start = run.state()
-
-    def warm_up_once() -> None:
-        run.train_on(islice(run.train_feed, 1))
-        run.framework.synchronise()
-        run.restore(start)
-
-    def run_steps(steps: int) -> Any:
-        loss = run.train_on(islice(run.endless_batches(), steps))
-        losses.append(loss)
-        return loss
-
-    def work() -> dict[str, float]:
-        with _nothing_compiled(run):
-            metrics = time_slices(
-                trial,
-                run.framework,
-                run_steps,
-                batch_size=run.batch_size,
-                flops_per_sample=_flops_of_step(run),
-            )
-        for number, loss in enumerate(losses):
-            expect_finite({"loss": float(loss)}, f"slice {number}")
-        return metrics
-
-    losses = list[Any]()
-    with trial.phase("compile"):
-        compile_s = _time_warm_up(run, warm_up_once)
-    metrics = run_with_canary(trial.device, run.framework, work) | peak_memory()
-    return {**metrics, "compile_s": compile_s}
 
 
 def _time_predictions(run: ModuleRun, trial: Context) -> dict[str, float]:

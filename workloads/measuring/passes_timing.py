@@ -11,8 +11,10 @@ from typing import Any
 from workloads.backends.framework import Framework
 from workloads.backends.passes import Passes
 from workloads.context import Context
+from workloads.measuring.device_state import warm_clocks
 from workloads.measuring.slices_of_calls import time_slices
-from workloads.measuring.step_times import rates, step_metrics
+from workloads.measuring.step_times import step_metrics
+from workloads.measuring.turn_clock import TurnClock
 from workloads.settings import TrainingPlan
 
 _SINGLE_STEPS = 100
@@ -38,23 +40,27 @@ class PassesTiming:
             self.framework.synchronise(self.passes.forward(self.batch))
 
     def time_whole(self) -> dict[str, float]:
-        """Time forward passes, forward and backward passes, and single ones of these."""
+        """Time forward and backward passes in turns, then forward passes, and single ones."""
         steps, trial = self.plan.timed_steps, self.trial
+        synchronise = self.framework.synchronise
+        clock = TurnClock(
+            trial, self.plan, steps, synchronise, lambda: warm_clocks(trial.device, synchronise)
+        )
+        if clock.begin(self._run(self.passes.forward_backward, 1)):
+            clock.begin_pass()
+            for _ in range(steps):
+                clock.end_step(self.passes.forward_backward(self.batch))
+            clock.end_pass()
+        trial.turns.rest("finish")
         with trial.phase("forward") as forward:
             self._run(self.passes.forward, steps)
-        cpu_began_s = time.process_time()
-        with trial.phase("train") as train:
-            self._run(self.passes.forward_backward, steps)
-        cpu_s = time.process_time() - cpu_began_s
         with trial.phase("steps"):
             single = [
                 self._run(self.passes.forward_backward, 1) for _ in range(min(steps, _SINGLE_STEPS))
             ]
         return {
+            **clock.metrics(steps * self.plan.batch_size, self.flops_per_sample),
             "forward_ms": 1_000 * forward.seconds / steps,
-            "step_ms": 1_000 * train.seconds / steps,
-            **self._rates(train.seconds / steps),
-            "cpu_over_wall": cpu_s / train.seconds,
             **step_metrics(single),
         }
 
@@ -83,6 +89,3 @@ class PassesTiming:
             outputs = step(self.batch)
         self.framework.synchronise(outputs)
         return time.monotonic() - began_s
-
-    def _rates(self, step_s: float) -> dict[str, float]:
-        return rates(step_s, self.plan.batch_size, self.flops_per_sample)

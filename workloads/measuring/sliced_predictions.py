@@ -17,7 +17,7 @@ from workloads.backends.feeding import Batches
 from workloads.backends.framework import Framework
 from workloads.context import Context, expect_finite
 from workloads.data.samples import Samples
-from workloads.measuring.canary import peak_memory, run_with_canary
+from workloads.measuring.device_state import peak_memory
 from workloads.measuring.keras_clocks import expect_nothing_compiled, time_warm_up
 from workloads.measuring.slices_of_calls import time_slices
 from workloads.models.layers import is_stateful
@@ -57,18 +57,16 @@ class Predictions:
 
     def time_slices(self) -> dict[str, float]:
         """Run the requested slices; return the metrics of the trial."""
-
-        def work() -> dict[str, float]:
-            with self.nothing_compiled():
-                return time_slices(
-                    self.trial,
-                    self.framework,
-                    self._predict,
-                    batch_size=self.batch_size,
-                    flops_per_sample=self.flops_per_sample,
-                )
-
-        return run_with_canary(self.trial.device, self.framework, work) | peak_memory()
+        self.framework.reset_peak_memory()
+        with self.nothing_compiled():
+            metrics = time_slices(
+                self.trial,
+                self.framework,
+                self._predict,
+                batch_size=self.batch_size,
+                flops_per_sample=self.flops_per_sample,
+            )
+        return metrics | peak_memory(self.framework)
 
     def _predict(self, count: int) -> Any:
         return self.predict(islice(cycle(self.batches), count))

@@ -6,7 +6,7 @@ from typing import Any
 
 from workloads.backends.framework import Framework
 from workloads.context import Context
-from workloads.measuring.canary import warm_clocks
+from workloads.measuring.device_state import warm_clocks
 from workloads.measuring.step_times import prediction_rates, rates
 
 
@@ -32,11 +32,10 @@ def time_slices(
             framework.synchronise(run_steps(steps))
         cpu_s += time.process_time() - cpu_began_s
         seconds += window.seconds
-    assert trial.slicing is not None
-    if not trial.slicing.done_slices:
+    if not trial.turns.done_slices:
         return {}
     rates_of_work = rates if trial.timed_work == "train" else prediction_rates
     return {
-        **rates_of_work(trial.slicing.step_s, batch_size, flops_per_sample),
+        **rates_of_work(trial.turns.step_s, batch_size, flops_per_sample),
         "cpu_over_wall": cpu_s / seconds,
     }

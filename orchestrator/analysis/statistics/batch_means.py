@@ -32,13 +32,13 @@ def planned_looks(least: int, most: int) -> tuple[int, ...]:
 
 
 def half_width(log_ratios: Sequence[float], looks: int = 1) -> float:
-    """Return the half-width of the interval of the mean of two or more turns, in their order.
+    """Return the half-width of the interval of the mean of two or more batches, in their order.
 
     Each of the planned looks gets an equal share of the error rate.
     """
     from scipy.special import stdtrit  # noqa: PLC0415 - slow to import, needed in rounds only
 
-    means = _batch_means(log_ratios)
+    means = log_ratios
     centre = math.fsum(means) / len(means)
     deviations = [mean_of_batch - centre for mean_of_batch in means]
     squares = math.fsum(deviation**2 for deviation in deviations)
@@ -62,8 +62,11 @@ def _inflation(deviations: Sequence[float], squares: float) -> float:
     return (1 + correlation) / (1 - correlation)
 
 
-def _batch_means(values: Sequence[float]) -> list[float]:
-    """Return the means of 10 to 19 equal batches; the first few values may belong to none."""
-    size = max(1, len(values) // _BATCHES)
-    first = len(values) % size
-    return [math.fsum(values[at : at + size]) / size for at in range(first, len(values), size)]
+def batches_of(turns: Sequence[int]) -> list[Sequence[int]]:
+    """Return 10 to 19 equal batches of turns in their order, or each turn alone if they are few.
+
+    The first few turns may belong to none.
+    """
+    size = max(1, len(turns) // _BATCHES)
+    first = len(turns) % size
+    return [turns[at : at + size] for at in range(first, len(turns), size)]

@@ -59,6 +59,10 @@ class Neighbours:
         return busy
 
 
+_STEP_S = 0.03
+"""The kernel counts CPU time in steps of 10 ms, and a meter subtracts three counts."""
+
+
 class NodeGauge:
     """A reader of a trainer's node, which separates the trainer's CPU time from all other."""
 
@@ -144,9 +148,6 @@ class NodeGauge:
 class OthersMeter:
     """What others took of the CPUs of some trainers, between two moments of the caller's choice."""
 
-    _STEP_S = 0.03
-    """The kernel counts CPU time in steps of 10 ms, and three counts are subtracted here."""
-
     def __init__(self, pids: Sequence[int]) -> None:
         """Find the trainers; `psutil.Error` if the first one has ended."""
         self._gauge = NodeGauge(pids[0], Neighbours(), pids[1:])
@@ -157,19 +158,30 @@ class OthersMeter:
         """Count from now on."""
         self._began = self._gauge.read()
 
-    def taken_s(self) -> tuple[float, float] | None:
-        """Return CPU seconds of others, the host included, and of all; None if not known."""
+    def taken(self) -> "Taken | None":
+        """Return the CPU seconds since `start`; None if not known."""
         before, after = self._began, self._gauge.read()
         if before is None or after is None or before.trainer_s is None or after.trainer_s is None:
             return None
         own_s = after.trainer_s - before.trainer_s
-        taken_s = after.busy_s - before.busy_s - own_s + after.steal_s - before.steal_s
-        return max(0.0, taken_s), after.total_s - before.total_s
+        return Taken(
+            max(0.0, after.busy_s - before.busy_s - own_s),
+            after.steal_s - before.steal_s,
+            after.total_s - before.total_s,
+        )
 
-    def is_disturbed(self, limit_pct: float) -> bool:
-        """Return whether others took certainly more than this share of the CPUs since `start`."""
-        taken = self.taken_s()
-        return taken is not None and taken[0] - self._STEP_S > limit_pct / 100 * taken[1]
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """CPU seconds that other processes and the machine's host took, and all that there were."""
+
+    others_s: float
+    steal_s: float
+    total_s: float
+
+    def certainly_exceeds(self, limit_pct: float) -> bool:
+        """Return whether others, the host included, took more than this share for certain."""
+        return self.others_s + self.steal_s - _STEP_S > limit_pct / 100 * self.total_s
 
 
 def _used_s(process: psutil.Process, *, with_ended: bool = False) -> float:

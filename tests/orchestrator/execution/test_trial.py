@@ -17,8 +17,8 @@ import pytest
 
 from orchestrator.core.trial import FailureRecord, Outcome, outcome_adapter, validated_json
 from orchestrator.execution import trainer_pool, watchdog
-from orchestrator.execution.actor import run_trial
-from orchestrator.execution.job import Job, TrialLimits, TrialRun
+from orchestrator.execution.job import RoundTrial, TrialLimits, TrialRun
+from orchestrator.execution.round import Round
 from orchestrator.execution.telemetry import Instruments
 from orchestrator.execution.trainer_pool import CpuClaims, CpusTaken, TrainerPool
 from tests.building.jobs import build_job
@@ -33,11 +33,16 @@ LOUD = "for _ in range(40): os.write(2, b'x' * 10**6); time.sleep(0.05)\n"
 LOUD += "raise RuntimeError('\\x1b[31m' + 'y' * 100_000)"
 
 
-def run(trainers: TrainerPool, *arguments: Any, **options: Any) -> Outcome:
+def round_of(trainers: TrainerPool, *arguments: Any, **options: Any) -> Round:
     instruments = options.pop("instruments", None) or Instruments()
-    trial_run = TrialRun(build_job(*arguments, **options))
-    list(run_trial(trial_run, trainers, instruments))
-    return trial_run.outcome()
+    model_folder = options.pop("model_folder", None)
+    return Round(build_job(*arguments, **options), trainers, instruments, model_folder)
+
+
+def run(trainers: TrainerPool, *arguments: Any, **options: Any) -> Outcome:
+    running = round_of(trainers, *arguments, **options)
+    list(running.run())
+    return running.trial_runs[0].outcome()
 
 
 def failure_of(*arguments: Any, **options: Any) -> FailureRecord:
@@ -59,20 +64,21 @@ def test_trials_share_a_warm_trainer(trainers: TrainerPool) -> None:
 
 
 def test_phases_before_the_first_epoch_are_shown(trainers: TrainerPool) -> None:
-    signs = run_trial(TrialRun(build_job("runs", {"code": COMPILES})), trainers, Instruments())
+    signs = round_of(trainers, "runs", {"code": COMPILES}).run()
     shown = [sign.doing for sign in signs]
-    assert shown == ["running its code", "in its phase fill", "compiling", "training", ""]
+    assert shown[:5] == ["running its code", "in its phase fill", "compiling", "", "training"]
 
 
 def test_a_pruned_trial_ends_after_an_epoch_and_its_trainer_stays_warm(
     trainers: TrainerPool,
 ) -> None:
-    trial_run = TrialRun(build_job("echo_memory:run", {"epochs": 9_999}))
-    for progress in run_trial(trial_run, trainers, Instruments()):
+    running = round_of(trainers, "echo_memory:run", {"epochs": 9_999})
+    (trial_run,) = running.trial_runs
+    for progress in running.run():
         if progress.doing:
             continue
         assert progress.metrics["accuracy"] == trial_run.epochs[-1].metrics["accuracy"]
-        trial_run.prune()
+        running.prune()
     outcome = trial_run.outcome()
     assert (outcome.status, len(outcome.epochs) < 9_999) == ("pruned", True)
     assert {"step_ms", "load_s", "peak_rss_mib"} <= set(outcome.metrics)
@@ -84,8 +90,9 @@ def test_a_kept_model_is_that_of_its_trial_and_whole(
     trainers: TrainerPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def kept(settings: dict[str, Any]) -> tuple[list[tuple[str, int]], str]:
-        trial_run = TrialRun(build_job("keeps_model", settings), model_path=tmp_path / "model")
-        list(run_trial(trial_run, trainers, Instruments()))
+        running = round_of(trainers, "keeps_model", settings, model_folder=tmp_path)
+        list(running.run())
+        (trial_run,) = running.trial_runs
         message = trial_run.failure.message if trial_run.failure else ""
         if not (packed := trial_run.packed_model()):
             return [], message
@@ -281,7 +288,7 @@ def test_a_node_without_memory_is_the_reason(
     words: str,
 ) -> None:
     monkeypatch.setattr(watchdog, *fault)
-    monkeypatch.setattr("orchestrator.execution.actor.oom_kills", lambda: 0)
+    monkeypatch.setattr("orchestrator.execution.round.oom_kills", lambda: 0)
     failure = failure_of(trainers, "runs", {"code": code})
     assert failure.reason == "out_of_memory"
     assert words in failure.message
@@ -291,7 +298,7 @@ def test_a_failure_for_want_of_memory_names_the_size_of_the_model(
     trainers: TrainerPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watchdog, "oom_kills", iter((1, 2)).__next__)
-    monkeypatch.setattr("orchestrator.execution.actor.oom_kills", lambda: 0)
+    monkeypatch.setattr("orchestrator.execution.round.oom_kills", lambda: 0)
     code = "trial.model_built(2_100_000, 2**23); os.kill(os.getpid(), 9)"
     failure = failure_of(trainers, "runs", {"code": code})
     assert failure.reason == "out_of_memory"
@@ -325,11 +332,11 @@ def test_a_users_workload_on_a_gpu_has_energy_of_its_training_alone(
 
 
 def test_a_trial_that_is_taken_away_is_sampled_no_longer(trainers: TrainerPool) -> None:
-    trial_run = TrialRun(build_job("echo_memory:run", {"epochs": 10_000}))
-    epochs = run_trial(trial_run, trainers, Instruments())
+    running = round_of(trainers, "echo_memory:run", {"epochs": 10_000})
+    epochs = running.run()
     next(epochs)
     epochs.close()
-    assert not trial_run.ended
+    assert not running.trial_runs[0].ended
     assert "telemetry" not in {thread.name for thread in threading.enumerate()}
 
 
@@ -342,7 +349,8 @@ def test_a_trial_never_takes_the_events_of_another(trainers: TrainerPool) -> Non
 
 
 def test_a_proof_is_that_of_the_arm() -> None:
-    trial_run = TrialRun(Job(TrialRequest("synthetic", "torch/fused"), 1, 0.0, TrialLimits(1, 1)))
+    job = build_job("noop")
+    trial_run = TrialRun(job, RoundTrial(TrialRequest("synthetic", "torch/fused")))
     with pytest.raises(ProtocolError, match="torch/fused; received 'portable'"):
         trial_run.note_event(KernelProof("portable", "portable", "of another trial"))
     trial_run.note_event(KernelProof("fused", "fused", "its own"))
@@ -352,9 +360,10 @@ def test_a_proof_is_that_of_the_arm() -> None:
 def test_a_clock_that_is_set_back_changes_no_duration(
     trainers: TrainerPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trial_run = TrialRun(build_job("noop"))
-    monkeypatch.setattr("time.time", lambda: 1.0)
-    list(run_trial(trial_run, trainers, Instruments()))
-    outcome = trial_run.outcome()
+    running = round_of(trainers, "noop")
+    readings = iter([2e9])  # then it is set back
+    monkeypatch.setattr("time.time", lambda: next(readings, 1.0))
+    list(running.run())
+    outcome = running.trial_runs[0].outcome()
     assert outcome.ended_s > outcome.started_s > 1.0
     assert outcome.metrics["setup_s"] >= 0

@@ -8,18 +8,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
 
 from workloads.backends.feeding import Feed
-from workloads.context import Context, Slicing
+from workloads.context import Context
 from workloads.data.samples import Samples
 from workloads.implementations import parse_implementation
-from workloads.protocol import Event, Finish, Slice
+from workloads.protocol import Event, Finish, Slice, SliceDone
 from workloads.settings import MetricGoal, TrainingPlan
+from workloads.turns import Turns
 
 STEP_S, FIXED_S, VALIDATE_S = 0.01, 0.03, 0.5
 PLAN = TrainingPlan(4, 2, 5, MetricGoal("val_accuracy", 0.6, "time_to_accuracy_s"))
@@ -29,8 +30,7 @@ class Machine:
     """A clock that only work advances, and what a framework reports."""
 
     def __init__(self) -> None:
-        self.now_s, self.compilations, self.canaries_ms = 100.0, 0, [3.0, 2.0]
-        self.restored_at_s: list[float] = []
+        self.now_s, self.compilations = 100.0, 0
 
     def spend(self, seconds: float, result: Any = None) -> Any:
         self.now_s += seconds
@@ -117,7 +117,6 @@ def in_place_of_keras(made: Machine, monkeypatch: pytest.MonkeyPatch) -> Iterato
     )
     monkeypatch.setitem(sys.modules, "keras", fake)
     monkeypatch.setattr(time, "monotonic", lambda: made.now_s)
-    monkeypatch.setattr(module("canary"), "run_canary", lambda *_: made.canaries_ms.pop(0))
     yield
     for name in set(sys.modules) - before:
         if name.startswith("workloads."):
@@ -128,16 +127,21 @@ def module(name: str) -> Any:
     return importlib.import_module(f"workloads.measuring.{name}")
 
 
-def context(*commands: Slice | Finish) -> tuple[Context, list[Event]]:
+def context(
+    *commands: Slice | Finish, measure: Literal["full", "timing"] = "timing"
+) -> tuple[Context, list[Event]]:
+    """Return a trial that gets these commands, or one of a whole training that runs alone."""
     events: list[Event] = []
-    slicing = Slicing(iter(commands).__next__, slice_s=0.25) if commands else None
+    turns = Turns(events.append)
+    if commands:
+        turns = Turns(events.append, iter(commands).__next__, measure=measure)
     implementation = parse_implementation("torch/fused")
-    return Context({}, implementation, "cpu", 0, events.append, slicing), events
+    return Context({}, implementation, "cpu", 0, events.append, turns), events
 
 
-def run_slices(run: Run, trial: Context) -> Any:
-    sliced = module("sliced_training")
-    machine = run.machine
-    start = SimpleNamespace(restore=lambda: machine.restored_at_s.append(machine.now_s))
-    sliced.StartState = lambda _: start
-    return sliced.run_slices(run, trial)
+def train(run: Run, trial: Context) -> Any:
+    return module("training").train_in_turns(run, trial, STEP_S)
+
+
+def slices_of(events: list[Event]) -> list[SliceDone]:
+    return [event for event in events if isinstance(event, SliceDone)]

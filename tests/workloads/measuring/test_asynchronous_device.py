@@ -6,6 +6,7 @@ at its beginning would contain it, and a window without one at its end would lac
 
 import itertools
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,7 +23,8 @@ from tests.workloads.measuring.stand_in_device import (
     context,
     in_place_of_keras,
     module,
-    run_slices,
+    slices_of,
+    train,
 )
 from tests.workloads.shared_trainer import expect_package
 from workloads.data.samples import Samples
@@ -86,7 +88,8 @@ def approximately(seconds: float | list[float]) -> Any:
 def test_a_whole_training(machine: AsynchronousMachine) -> None:
     trial, events = context()
     machine.spend(OTHER_S)
-    metrics = module("full_training").run_timed_epochs(AsynchronousRun(machine, 42), trial)
+    run = AsynchronousRun(machine, 42)
+    metrics = train(run, trial) | module("training").evaluate_and_predict(run, trial)
     train_s = 11 * STEP_S + FIXED_S
     windows = [event for event in events if isinstance(event, PhaseEnded)]
     seconds = {
@@ -111,44 +114,36 @@ def test_single_steps(machine: AsynchronousMachine, monkeypatch: pytest.MonkeyPa
         timed.extend(seconds)
         return {}
 
-    monkeypatch.setattr(module("full_training"), "step_metrics", keep)
+    monkeypatch.setattr(module("training"), "step_metrics", keep)
     machine.spend(OTHER_S)
     run = AsynchronousRun(machine, 40, timed_steps=15)  # the second pass begins after metrics
-    module("full_training").time_single_steps(run, context()[0])
+    module("training").time_single_steps(run, context()[0])
     assert timed == approximately([STEP_S] * 15)
 
 
-@pytest.mark.parametrize(
-    ("samples", "steps", "seconds"),
-    [
-        (40, 20, 2 * (10 * STEP_S + FIXED_S)),  # whole passes
-        (4000, 25, 25 * STEP_S + FIXED_S * 25 / 1000),  # a part of a pass
-    ],
-)
-def test_slices_of_a_training(
-    machine: AsynchronousMachine, samples: int, steps: int, seconds: float
-) -> None:
-    trial, events = context(Slice(), Slice(), Slice(), Finish())
-    run_slices(AsynchronousRun(machine, samples), trial)
-    done = [event for event in events if isinstance(event, SliceDone)]
-    assert [event.steps for event in done] == [steps] * 3
-    assert [event.seconds for event in done] == approximately([seconds] * 3)
-    windows = [event.seconds for event in events if isinstance(event, PhaseEnded)]
-    whole_s = seconds if samples == 40 else FIXED_S + 29 * STEP_S  # 4 steps settle
-    between_passes_s = METRICS_S if samples == 40 else 0.0
-    assert windows == approximately([whole_s + between_passes_s] * 3)
+def test_slices_of_a_training(machine: AsynchronousMachine) -> None:
+    trial, events = context(*[Slice()] * 3, Finish())
+    train(AsynchronousRun(machine, 40), trial)  # whole passes
+    assert [part.steps for part in slices_of(events)] == [20] * 3
+    seconds = [part.seconds for part in slices_of(events)]
+    assert seconds == approximately([2 * (10 * STEP_S + FIXED_S)] * 3)
+    trial, events = context(*[Slice()] * 3, Finish())
+    train(AsynchronousRun(machine, 4000), trial)  # parts of a pass
+    assert [part.steps for part in slices_of(events)] == [25] * 3
+    _, *seconds = [part.seconds for part in slices_of(events)]
+    assert seconds == approximately([25 * STEP_S] * 2)
 
 
 def test_slices_of_calls(machine: AsynchronousMachine) -> None:
     trial, events = context(Slice(5), Slice(5), Finish())
-    assert trial.slicing is not None
-    next_command = trial.slicing.next_command
+    next_command = trial.turns.next_command
+    assert next_command is not None
 
     def leave_work_and_wait() -> Any:
         machine.spend(OTHER_S)
         return next_command()
 
-    trial.slicing.next_command = leave_work_and_wait
+    trial.turns.next_command = leave_work_and_wait
     machine.spend(OTHER_S)
     module("slices_of_calls").time_slices(
         trial,
@@ -167,7 +162,8 @@ def test_passes(machine: AsynchronousMachine) -> None:
         forward_backward=lambda _: machine.spend(STEP_S),
     )
     trial = context()[0]
-    timing = module("passes_timing").PassesTiming(trial, PLAN, machine, passes, None, 1.0)
+    plan = replace(PLAN, epochs=1)
+    timing = module("passes_timing").PassesTiming(trial, plan, machine, passes, None, 1.0)
     timing.run_each_once()
     metrics = timing.time_whole()
     assert metrics["forward_ms"] == approximately(1_000 * STEP_S / 4)
@@ -242,10 +238,10 @@ def test_a_whole_training_of_a_module(
     windows = [event for event in events if isinstance(event, PhaseEnded)]
     seconds = {
         phase: [window.seconds for window in windows if window.phase == phase]
-        for phase in ("train", "validate", "evaluate", "predict")
+        for phase in ("validate", "evaluate", "predict")
     }
+    assert trial.seconds["train"] == approximately(22 * STEP_S)
     assert seconds == {
-        "train": approximately([11 * STEP_S] * 2),
         "validate": approximately([VALIDATE_S] * 2),
         "evaluate": approximately([VALIDATE_S]),
         "predict": approximately([0.011]),

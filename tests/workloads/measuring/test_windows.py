@@ -4,7 +4,6 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,11 +18,11 @@ from tests.workloads.measuring.stand_in_device import (
     context,
     in_place_of_keras,
     module,
-    run_slices,
+    slices_of,
+    train,
 )
 from workloads.failures import NonFinite
-from workloads.measuring.canary import run_device_canary, warm_clocks
-from workloads.protocol import Epoch, Finish, PhaseBegan, PhaseEnded, Slice, SliceDone
+from workloads.protocol import Epoch, Finish, PhaseBegan, Resting, Slice, SliceDone
 
 
 @pytest.fixture
@@ -33,9 +32,10 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
         yield made
 
 
-def test_training_is_timed_without_validation_between_two_canaries(machine: Machine) -> None:
+def test_training_is_timed_without_validation(machine: Machine) -> None:
     trial, events = context()
-    metrics = module("full_training").run_timed_epochs(Run(machine, 42), trial)
+    run = Run(machine, 42)
+    metrics = train(run, trial) | module("training").evaluate_and_predict(run, trial)
     train_s = 2 * (11 * STEP_S + FIXED_S)
     assert metrics["train_s"] == pytest.approx(train_s)
     assert trial.seconds["validate"] == pytest.approx(2 * VALIDATE_S)
@@ -44,26 +44,57 @@ def test_training_is_timed_without_validation_between_two_canaries(machine: Mach
     assert metrics["model_flops_per_s"] == pytest.approx(8400 / train_s)
     assert metrics["time_to_accuracy_s"] == pytest.approx(train_s)
     assert (metrics["evaluate_s"], metrics["predict_sample_ms"]) == pytest.approx((0.2, 4))
-    assert (metrics["canary_ms"], metrics["peak_gpu_mib"], metrics["loss"]) == (3.0, 7.0, 1.0)
+    assert metrics["loss"] == 1.0
     phases = [event.phase for event in events if isinstance(event, PhaseBegan)]
     assert phases == [*["train", "validate"] * 2, "evaluate", "predict", "latency"]
 
 
-def test_a_pruned_training_ends_after_its_epoch_and_is_not_evaluated(machine: Machine) -> None:
-    trial = replace(context()[0], should_prune=lambda: True)
-    metrics = module("full_training").run_timed_epochs(Run(machine, 42), trial)
-    assert metrics["step_ms"] == pytest.approx(1_000 * (11 * STEP_S + FIXED_S) / 11)
+def test_a_whole_training_takes_turns_of_training_and_of_validation(machine: Machine) -> None:
+    """An epoch of 100 steps in four slices, then its validation; the end is a turn, too."""
+    trial, events = context(*[Slice(25)] * 10, Finish((3,)), measure="full")
+    metrics = train(Run(machine, 400), trial)
+    rests = [event.before for event in events if isinstance(event, Resting)]
+    epoch = ["train"] * 4 + ["validate"]
+    assert rests == [*epoch, *epoch, "finish"]
+    first_s = 25 * STEP_S + FIXED_S
+    assert [part.steps for part in slices_of(events)] == [25] * 8
+    seconds = [part.seconds for part in slices_of(events)]
+    assert seconds == pytest.approx([first_s, *[25 * STEP_S] * 3] * 2)
+    epochs = [event for event in events if isinstance(event, Epoch)]
+    assert [epoch.seconds for epoch in epochs] == pytest.approx([100 * STEP_S + FIXED_S] * 2)
+    assert metrics["train_s"] == pytest.approx(2 * (100 * STEP_S + FIXED_S))
+    assert metrics["step_ms"] == pytest.approx(1_000 * STEP_S)
+
+
+def test_slices_that_are_set_aside_do_not_count(machine: Machine) -> None:
+    trial, _ = context(Slice(10), Slice(10), Slice(10), Finish((1,)))
+    run, lasts_s = Run(machine, 40), iter([*[0.02] * 10, *[0.001] * 10, *[0.03] * 10])
+    run.model.train_function = lambda *_: machine.spend(next(lasts_s))
+    assert train(run, trial)["sample_us"] == pytest.approx(1e6 * (0.02 + FIXED_S / 10) / 4)
+
+
+@pytest.mark.parametrize("commands", [(), (Slice(), Slice(), Finish())], ids=["alone", "in turns"])
+def test_a_pruned_training_ends_after_its_epoch(
+    machine: Machine, commands: tuple[Slice | Finish, ...]
+) -> None:
+    trial, events = context(*commands, measure="full")
+    trial.turns.was_sent_finish = lambda: True
+    trial = replace(trial, should_prune=trial.turns.should_prune)
+    metrics = train(Run(machine, 100), trial)
+    assert metrics["step_ms"] == pytest.approx(1_000 * (25 * STEP_S + FIXED_S) / 25)
     assert set(trial.seconds) == {"train", "validate"}
+    assert trial.turns.is_pruned
+    assert len([event for event in events if isinstance(event, Epoch)]) == 1
 
 
-@pytest.mark.parametrize("commands", [(), (Slice(), Finish())], ids=["full", "slices"])
+@pytest.mark.parametrize("commands", [(), (Slice(), Finish())], ids=["full", "timing"])
 def test_a_loss_that_is_not_finite_fails_the_trial_immediately(
     machine: Machine, commands: tuple[Slice | Finish, ...]
 ) -> None:
     run, (trial, events) = Run(machine, 40), context(*commands)
     run.loss = float("nan")
     with pytest.raises(NonFinite, match="0: expected finite metrics; loss is nan"):
-        (run_slices if commands else module("full_training").run_timed_epochs)(run, trial)
+        train(run, trial)
     assert not [event for event in events if isinstance(event, Epoch | SliceDone)]
 
 
@@ -72,55 +103,29 @@ def test_single_steps_are_those_of_full_batches(
     machine: Machine, wanted: int, samples: int, calls: int
 ) -> None:
     trial, run = context()[0], Run(machine, samples, timed_steps=wanted)
-    metrics = module("full_training").time_single_steps(run, trial)
+    metrics = module("training").time_single_steps(run, trial)
     assert metrics == ({"step_ms_median": pytest.approx(10)} if wanted else {})
     passes = -(-calls // 3)  # every third batch is partial
     assert trial.seconds.get("steps", 0) == pytest.approx(calls * STEP_S + passes * FIXED_S)
 
 
-@pytest.mark.parametrize(
-    ("samples", "steps", "seconds"),
-    [
-        (40, 20, 2 * (10 * STEP_S + FIXED_S)),  # whole passes, with the fixed cost of each
-        (4000, 25, 25 * STEP_S + FIXED_S * 25 / 1000),  # a part, with its share of that cost
-    ],
-)
-def test_a_slice_costs_as_much_per_step_as_a_whole_pass(
-    machine: Machine, samples: int, steps: int, seconds: float
-) -> None:
+def test_a_slice_is_whole_passes_or_an_equal_part_of_one(machine: Machine) -> None:
     trial, events = context(Slice(), Slice(), Finish())
-    run = Run(machine, samples)
-    metrics = run_slices(run, trial)
-    done = [event for event in events if isinstance(event, SliceDone)]
-    assert [event.steps for event in done] == [steps] * 2
-    assert [event.seconds for event in done] == pytest.approx([seconds] * 2)
-    assert metrics["sample_us"] == pytest.approx(1e6 * seconds / steps / 4)
-    windows = [event for event in events if isinstance(event, PhaseEnded)]
-    assert all(window.seconds >= seconds * 0.99 for window in windows)
-    began_s = next(event.at_s for event in events if isinstance(event, PhaseBegan))
-    assert machine.restored_at_s == [began_s], "from the same start as a full trial"
-    assert metrics["canary_ms"] == 3.0
-    machine.canaries_ms, (trial, events) = [3.0, 2.0], context(Slice(6), Slice(1), Finish())
-    run_slices(Run(machine, 8), trial)  # about the requested steps, in whole passes
-    assert [event.steps for event in events if isinstance(event, SliceDone)] == [6, 2]
+    train(Run(machine, 40), trial)
+    assert [part.steps for part in slices_of(events)] == [20] * 2
+    assert slices_of(events)[0].seconds == pytest.approx(2 * (10 * STEP_S + FIXED_S))
+    trial, events = context(*[Slice(6)] * 4, Finish())
+    train(Run(machine, 80), trial)  # 20 steps in a pass
+    assert [part.steps for part in slices_of(events)] == [7, 6, 7, 7]
 
 
-@pytest.mark.parametrize("product_ms", [0.2, 60.0])
-def test_the_canary_of_a_gpu_is_the_time_of_its_products_alone(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch, product_ms: float
+def test_the_clocks_of_a_gpu_are_raised_before_a_window(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    waits: list[float] = []
-    monkeypatch.setattr(
-        sys.modules["keras"].ops, "matmul", lambda *_: machine.spend(product_ms / 1000)
-    )
-    canary_ms = run_device_canary(lambda _: waits.append(machine.now_s))
-    assert canary_ms == pytest.approx(product_ms)
-    assert all(later - earlier >= 0.02 for earlier, later in pairwise(waits[-6:])), (
-        "five long rounds"
-    )
+    monkeypatch.setattr(sys.modules["keras"].ops, "matmul", lambda *_: machine.spend(0.002))
     began_s = machine.now_s
-    warm_clocks("gpu", machine.synchronise)
-    assert 0.05 <= machine.now_s - began_s <= 0.05 + 0.012 * product_ms
+    module("device_state").warm_clocks("gpu", machine.synchronise)
+    assert 0.05 <= machine.now_s - began_s <= 0.08
 
 
 def test_the_median_round_of_the_best_product_counts(

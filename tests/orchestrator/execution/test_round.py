@@ -3,7 +3,6 @@
 import itertools
 import os
 import signal
-import statistics
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,12 +12,14 @@ import pytest
 
 from orchestrator.core.criteria import Timing
 from orchestrator.core.trial import Outcome, outcome_adapter
-from orchestrator.execution import telemetry
+from orchestrator.execution import telemetry, watchdog
 from orchestrator.execution.actor import TrialActor
-from orchestrator.execution.interleaved_round import InterleavedRound
-from orchestrator.execution.job import Job, RoundPartner, TrialLimits, job_adapter
+from orchestrator.execution.job import Job, TrialLimits, job_adapter
+from orchestrator.execution.round import Round
+from orchestrator.execution.telemetry.node_gauge import Taken
 from orchestrator.execution.trainer_pool import CpuClaims, TrainerPool
 from tests.building.jobs import build_job
+from workloads.turns import step_seconds
 
 QUICK = Timing(interval=0.05, least=6, most=6, slice_s=0.01)
 
@@ -27,17 +28,18 @@ def job_of(
     name: str, *implementations: str, timing: Timing = QUICK, cpus: int | None = None, **own: Any
 ) -> Job:
     options = {key: own.pop(key) for key in ("limits", "fresh") if key in own}
-    first, *others = (
-        build_job(f"slicing:{name}", own, implementation=implementation, cpus=cpus, **options)
+    request = {"measure": own.pop("measure", "timing")}
+    workload = name if ":" in name else f"slicing:{name}"
+    jobs = [
+        build_job(workload, own, implementation=implementation, cpus=cpus, **options, **request)
         for implementation in implementations
-    )
-    partners = tuple(RoundPartner(other.request, cpus) for other in others)
-    return replace(first, timing=timing, partners=partners)
+    ]
+    trials = tuple(trial for job in jobs for trial in job.trials)
+    return replace(jobs[0], timing=timing, trials=trials)
 
 
-def round_of(trainers: TrainerPool, job: Job) -> InterleavedRound:
-    assert job.timing is not None
-    return InterleavedRound(job, job.timing, trainers, telemetry.Instruments())
+def round_of(trainers: TrainerPool, job: Job) -> Round:
+    return Round(job, trainers, telemetry.Instruments())
 
 
 def run_round(trainers: TrainerPool, *arguments: str, **options: Any) -> list[Outcome]:
@@ -60,9 +62,8 @@ def test_a_slowdown_is_found_in_the_ratio_of_step_times(trainers: TrainerPool) -
     assert same == pytest.approx(1.0, rel=0.02)
     assert "ratio_interval" not in first.metrics
     for outcome in (slow, repeat):
-        pairs = zip(outcome.slices, first.slices, strict=True)
-        ratio = statistics.geometric_mean(mine.step_ms / its.step_ms for mine, its in pairs)
-        assert outcome.metrics["step_ms"] / first.metrics["step_ms"] == pytest.approx(ratio)
+        step_ms = 1_000 * step_seconds(outcome.slices)
+        assert outcome.metrics["step_ms"] == pytest.approx(step_ms)
         assert outcome.metrics["ratio_interval"] > 0
         assert outcome.kernel is not None and outcome.status == "complete"
     assert first.metrics["slices"] == slow.metrics["slices"] == len(first.slices)
@@ -89,6 +90,45 @@ def test_a_failing_trial_fails_alone(
     assert [outcome.status for outcome in others] == ["complete"] * 2
     assert [outcome.metrics["slices"] for outcome in others] == [6, 6]
     assert [outcome.status for outcome in run_round(trainers, "steady", *names)] == ["complete"] * 3
+
+
+def test_whole_trainings_take_turns_at_the_same_epochs(trainers: TrainerPool) -> None:
+    names, own = ("numpy/one", "numpy/two"), {"epochs": 40, "measure": "full"}
+    running = round_of(trainers, job_of("echo_memory:run", *names, **own))
+    ended = [(sign.done, sign.trial) for sign in running.run() if not sign.doing]
+    assert sorted(ended) == [(epoch, trial) for epoch in range(1, 41) for trial in (0, 1)]
+    assert max(abs(ended.index((e, 0)) - ended.index((e, 1))) for e in (1, 2, 3)) <= 2
+    first, second = (trial_run.outcome() for trial_run in running.trial_runs)
+    assert first.epochs[-1].metrics == second.epochs[-1].metrics
+    assert [part.steps for part in first.slices] == [part.steps for part in second.slices]
+    assert sum(part.steps for part in first.slices) > 1
+    assert first.environment["in_turns"] is second.environment["in_turns"] is True
+
+
+def test_a_pruned_round_ends_all_its_trainings_after_the_same_epoch(trainers: TrainerPool) -> None:
+    own: dict[str, Any] = {"epochs": 9_999, "measure": "full"}
+    running = round_of(trainers, job_of("echo_memory:run", "numpy/one", "numpy/two", **own))
+    for sign in running.run():
+        if sign.done == 3:
+            running.prune()
+    outcomes = [trial_run.outcome() for trial_run in running.trial_runs]
+    assert [outcome.status for outcome in outcomes] == ["pruned"] * 2
+    assert len({len(outcome.epochs) for outcome in outcomes}) == 1
+
+
+def test_trials_that_do_not_fit_into_memory_together_run_alone(
+    trainers: TrainerPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fullness() -> float:
+        return 0.99 if len(trainers.warm) > 1 else 0.1
+
+    monkeypatch.setattr(watchdog, "memory_share", fullness)
+    arguments, own = ("echo_memory:run", "numpy/one", "numpy/two"), {"epochs": 400}
+    for _ in range(2):
+        outcomes = run_round(trainers, *arguments, measure="full", **own)
+        assert [outcome.status for outcome in outcomes] == ["complete"] * 2
+        assert [outcome.environment["in_turns"] for outcome in outcomes] == [False] * 2
+    assert len(trainers.too_large_together) == 1, "the second round did not try"
 
 
 def test_a_round_in_which_all_trials_fail_ends(trainers: TrainerPool) -> None:
@@ -129,15 +169,13 @@ def test_a_round_ends_at_a_look_once_it_is_narrow_enough(trainers: TrainerPool) 
 
 
 @pytest.mark.parametrize(
-    ("disturbed_looks", "repeated", "looks"),
-    [({1, 2, 6}, 3, 9), (range(100), 2, 8)],
+    ("disturbed", "set_aside"), [({1, 2, 6}, [1, 2, 6]), ({0, 1, 2, 3, 4}, []), (set(), [])]
 )
-def test_slices_that_other_work_disturbed_are_repeated_and_do_not_count(
+def test_turns_that_others_disturbed_are_set_aside_as_long_as_eight_remain(
     trainers: TrainerPool,
     monkeypatch: pytest.MonkeyPatch,
-    disturbed_looks: Collection[int],
-    repeated: int,
-    looks: int,
+    disturbed: Collection[int],
+    set_aside: list[int],
 ) -> None:
     looked = itertools.count()
 
@@ -148,19 +186,19 @@ def test_slices_that_other_work_disturbed_are_repeated_and_do_not_count(
         def start(self) -> None:
             pass
 
-        def is_disturbed(self, limit_pct: float) -> bool:
-            return next(looked) in disturbed_looks
+        def taken(self) -> Taken:
+            return Taken(0.8 if next(looked) in disturbed else 0.1, 0.0, 2.0)
 
     monkeypatch.setattr(telemetry, "OthersMeter", ScriptedMeter)
-    running = round_of(trainers, job_of("steady", "none/one", "none/two", spread=0.3))
-    list(running.run())
-    assert (running.repeated_turns, next(looked)) == (repeated, looks)
-    for trial_run in running.trial_runs:
-        outcome = trial_run.outcome()
-        assert outcome.metrics["slices"] == len(outcome.slices) == 6
-        mean_ms = statistics.geometric_mean(part.step_ms for part in outcome.slices)
-        assert outcome.metrics["step_ms"] == pytest.approx(mean_ms)
-        assert trial_run.recording is not None and len(trial_run.recording.windows) == 6
+    monkeypatch.setattr("orchestrator.execution.round._SHORT_S", -1.0)
+    timing = Timing(interval=0.001, least=12, most=12, slice_s=0.01)
+    for outcome in run_round(trainers, "steady", "none/one", "none/two", timing=timing, spread=0.3):
+        assert [place for place, part in enumerate(outcome.slices) if part.set_aside] == set_aside
+        counted = [part for part in outcome.slices if not part.set_aside]
+        assert outcome.metrics["step_ms"] == pytest.approx(1_000 * step_seconds(counted))
+        others = {0: 5.0, 3: 5.0, 5: 100 * (5 * 0.8 + 7 * 0.1) / 24}
+        busy = others[len(disturbed)]
+        assert outcome.metrics["others_cpu_pct"] == pytest.approx(busy)
 
 
 def config_of(job: Job) -> dict[str, str]:
@@ -207,7 +245,7 @@ def test_a_trainer_that_dies_while_it_waits_fails_alone(trainers: TrainerPool) -
     signs = running.run()
     for _ in range(3):
         next(signs)  # between two turns all of them wait
-    os.kill(trainers.warm["none/two [timing]", "cpu", None].pid, signal.SIGKILL)
+    os.kill(trainers.warm["none/two", "cpu", None].pid, signal.SIGKILL)
     list(signs)
     one, two = (trial_run.outcome() for trial_run in running.trial_runs)
     assert (one.status, one.metrics["slices"]) == ("complete", 12)

@@ -1,24 +1,40 @@
-"""The measurement loop: time the epochs, evaluate, predict, and time single steps.
+"""The training of a Keras model in turns, and what follows a whole one: evaluate and predict.
 
 Every function and batch shape of the timed part has run before it, twice, and it starts from the
-same state as the warm-up. Windows are synchronised at both edges. The loop is Keras' own `fit`,
-with one callback per epoch and none per batch. A compilation in the timed part fails the trial.
+same state as the warm-up. Windows are synchronised at both edges. The loop is Keras' own `fit`. A
+compilation in the timed part fails the trial.
 """
 
 import statistics
 import time
 from itertools import count
+from typing import Any
 
 import numpy as np
 
 from workloads.context import Context, expect_finite
 from workloads.data.array_trees import arrays_of
 from workloads.measuring import keras_clocks
-from workloads.measuring.canary import peak_memory, run_with_canary
+from workloads.measuring.device_state import warm_clocks
 from workloads.measuring.step_times import step_metrics
-from workloads.models.run import TrainingRun
+from workloads.measuring.turn_clock import TurnClock
+from workloads.models.run import StartState, TrainingRun
 
 _LATENCY_CALLS = 20
+
+
+def warm_up(run: TrainingRun, trial: Context) -> tuple[float, float]:
+    """Run every function on every batch shape; return the seconds of compiling and of a step.
+
+    The model is in its start state again afterwards.
+    """
+    is_full = trial.measure == "full"
+    work = run_warm_up_pass if is_full else lambda run: run.fit(run.short_train_feed)
+    compile_s = keras_clocks.warm_up(run, work)
+    start = StartState(run.model)
+    step_s = keras_clocks.estimate_step_s(run, trial.slice_s)
+    start.restore()
+    return compile_s, step_s
 
 
 def run_warm_up_pass(run: TrainingRun) -> float:
@@ -32,23 +48,55 @@ def run_warm_up_pass(run: TrainingRun) -> float:
     return float(history.history["loss"][0])
 
 
-def run_timed_epochs(run: TrainingRun, trial: Context) -> dict[str, float]:
-    """Train, evaluate and predict with timing; return the metrics of the trial.
+def train_in_turns(run: TrainingRun, trial: Context, step_s: float) -> dict[str, float]:
+    """Train in turns, whole or until the round has enough slices; return the metrics.
 
-    A pruned trial is neither evaluated nor asked for predictions. Raise `NonFinite` if a loss or
-    metric is NaN or infinite after an epoch, `CompiledWhileTimed` if the warm-up missed something.
+    A step takes about `step_s`. What follows a whole training is a turn of its own. Raise
+    `NonFinite` if a loss or metric is NaN or infinite after an epoch, `CompiledWhileTimed` if the
+    warm-up missed something.
     """
     framework = run.model.witness.framework
-    clock = keras_clocks.EpochClock(trial, run)
-    metrics = run_with_canary(run.device, framework, lambda: _train(run, trial, clock))
-    if clock.timed.epochs < run.plan.epochs:
-        return metrics | peak_memory()
+
+    def synchronise(*outputs: Any) -> None:
+        framework.synchronise(*outputs) if outputs else run.synchronise()
+
+    clock = TurnClock(
+        trial,
+        run.plan,
+        run.steps,
+        synchronise,
+        lambda: warm_clocks(run.device, framework.synchronise),
+    )
+    is_full = trial.measure == "full"
+    validation = run.validation_feed.for_validation() if is_full else {}
+    if not clock.begin(step_s):
+        return {}
+    framework.reset_peak_memory()
+    with (
+        keras_clocks.expect_nothing_compiled(run.model),
+        keras_clocks.FitInTurns(run.model, clock) as turns,
+    ):
+        run.fit(
+            run.train_feed,
+            turns,
+            epochs=run.plan.epochs if is_full else keras_clocks.ENDLESS,
+            **validation,
+        )
+    trial.turns.rest("finish")
+    return clock.metrics(len(run.train), run.flops_per_sample)
+
+
+def evaluate_and_predict(run: TrainingRun, trial: Context) -> dict[str, float]:
+    """Evaluate and predict the validation data after a whole training; return the metrics.
+
+    Raise as `train_in_turns`.
+    """
     with keras_clocks.expect_nothing_compiled(run.model):
         _evaluate_and_predict(run, trial)
-        metrics["evaluate_s"] = trial.seconds["evaluate"]
+        metrics = {"evaluate_s": trial.seconds["evaluate"]}
         if run.takes_one_sample:
             metrics["predict_sample_ms"] = _predict_one(run, trial)
-    return metrics | peak_memory()
+    return metrics
 
 
 def time_single_steps(run: TrainingRun, trial: Context) -> dict[str, float]:
@@ -70,13 +118,6 @@ def time_single_steps(run: TrainingRun, trial: Context) -> dict[str, float]:
     ):
         run.fit(run.train_feed, epochs=keras_clocks.ENDLESS)
     return step_metrics(seconds)
-
-
-def _train(run: TrainingRun, trial: Context, clock: keras_clocks.EpochClock) -> dict[str, float]:
-    with keras_clocks.expect_nothing_compiled(run.model):
-        validation = run.validation_feed.for_validation()
-        run.fit(run.train_feed, clock, epochs=run.plan.epochs, **validation)
-    return clock.timed.training_metrics(run.steps, len(run.train), run.flops_per_sample)
 
 
 def _evaluate_and_predict(run: TrainingRun, trial: Context) -> None:

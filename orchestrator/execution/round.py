@@ -1,0 +1,554 @@
+"""A round: the trials of one job take turns, each in its own trainer, from the first to the last.
+
+So they share whatever else the machine does. While one works, the others rest; each turn has
+another random order. A round of whole trainings ends when each has ended. A round of timing trials
+ends after planned numbers of turns if the intervals of the ratios are narrow enough, never by their
+position. A trial that fails does so alone. Trials whose trainers do not fit into memory together
+run one after another.
+"""
+
+import contextlib
+import itertools
+import math
+import random
+import statistics
+import time
+from collections import Counter
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import psutil
+
+from orchestrator.analysis.statistics.batch_means import batches_of, half_width, planned_looks
+from orchestrator.core.criteria import DisturbanceLimits, Timing
+from orchestrator.core.trial import FailureRecord
+from orchestrator.execution import telemetry
+from orchestrator.execution.job import Job, JobProgress, RoundTrial, TrialRun
+from orchestrator.execution.telemetry.node_gauge import Taken
+from orchestrator.execution.trainer_pool import CpusTaken, TrainerKey, TrainerPool
+from orchestrator.execution.trainer_process import TrainerProcess
+from orchestrator.execution.watchdog import FAILURES, Watchdog, failure_of, oom_kills
+from workloads import protocol
+from workloads.implementations import parse_implementation
+from workloads.registry import find_workload
+from workloads.turns import step_seconds
+
+_REST_S, _REST_SHARE = 0.02, 0.1
+"""The pause between two slices: threads of the last one may still spin, waiting for work. It takes
+at most this share of a short slice."""
+
+_DISTURBED_PCT = DisturbanceLimits().others_cpu_pct
+"""A turn in which others took more of the CPUs is set aside."""
+
+LEAST_TURNS = 8
+"""Turns are set aside as long as this many remain."""
+
+_SHORT_S = 0.1
+"""Turns are observed once a round has lasted this long: the search for processes takes time."""
+
+_LEAST_SEEN_S = 0.5
+"""What others took of the CPUs is known if it was observed for this long (CPU seconds)."""
+
+_SIGN_S = 1.0
+"""The least time between two signs of life: their receiver needs the CPU too."""
+
+_ROOMY = 0.5
+"""The used share of the node's memory up to which other trainers stay warm. It is lower than usual
+where several trainers start at once."""
+
+_PHASES = {"import": "loading the backend", "compile": "compiling"}
+
+
+class TrialReportedFailure(Exception):
+    """A failure that the trainer itself has reported."""
+
+
+@dataclass(slots=True)
+class TrialInTurns:
+    """One trial of a round, with its trainer's watchdog until it has ended."""
+
+    trial_run: TrialRun
+    key: TrainerKey
+    number: int
+    """Its place among the trials of the job."""
+    is_own_code: bool
+    """Whether a user's own code trains it."""
+    watchdog: Watchdog | None = None
+    next_work: protocol.NextWork = "train"
+    has_ended_epoch: bool = False
+    """Whether the last turn ended an epoch."""
+    slices: dict[int, protocol.SliceDone] = field(default_factory=dict)
+    """Its slice, by turn."""
+    windows: list[telemetry.TimeWindow] = field(default_factory=list)
+    """When it was timed."""
+    usual_steps: int = 1
+
+    @property
+    def name(self) -> str:
+        """The implementation."""
+        return self.trial_run.trial.request.implementation
+
+    def begin(self, trainer: TrainerProcess, sampler: telemetry.TelemetrySampler) -> None:
+        """Send the request to the trainer."""
+        self.watchdog = Watchdog(trainer, self.trial_run.job.limits, sampler)
+        self.trial_run.begin(trainer)
+
+    def command(self, command: protocol.RoundCommand) -> None:
+        """Send the trainer a command; its time limits count from now until it rests again."""
+        assert self.watchdog is not None
+        self.has_ended_epoch = False
+        self.watchdog.wake()
+        self.watchdog.trainer.send(command)
+
+    def events(self) -> Iterator[protocol.Event]:
+        """Yield events until the trial rests or has ended; raise if it has failed."""
+        assert self.watchdog is not None
+        timed_work = self.trial_run.trial.request.timed_work
+        for event in self.watchdog.events():
+            self.trial_run.note_event(event)
+            match event:
+                case protocol.PhaseEnded(phase, at_s, seconds) if phase == timed_work:
+                    self.windows.append(telemetry.TimeWindow(at_s - seconds, at_s))
+                case protocol.PhaseEnded("import", _, seconds):
+                    self.watchdog.trainer.start_s += seconds
+                case protocol.Ready(slice_steps):
+                    self.usual_steps = slice_steps
+                case protocol.Epoch():
+                    self.has_ended_epoch = True
+            yield event
+            if isinstance(event, protocol.Resting):
+                self.next_work = event.before
+                self.watchdog.rest()
+                return
+        if self.trial_run.failure is not None:
+            raise TrialReportedFailure
+
+    def end(self, failure: FailureRecord | None = None) -> None:
+        """End the trial, with a failure if there is one."""
+        output = self.watchdog.trainer.output_tail() if self.watchdog and not failure else ""
+        self.trial_run.end(failure, output=output)
+        self.watchdog = None
+
+
+class Round:
+    """The trials of one job in turns; the intervals of ratios are to its first trial."""
+
+    def __init__(
+        self,
+        job: Job,
+        trainers: TrainerPool,
+        instruments: telemetry.Instruments,
+        model_folder: Path | None = None,
+    ) -> None:
+        """Prepare a round; each trial may keep a model in a folder in `model_folder`."""
+        self._job, self._trainers, self._instruments = job, trainers, instruments
+        self._model_folder = model_folder
+        timing = job.timing
+        self._timing: Timing = timing
+        self._is_timing = job.trials[0].request.measure == "timing"
+        self._looks = planned_looks(timing.least, timing.most)
+        self._draw = random.Random(job.trials[0].request.seed)
+        self._keys = _keys_of(job.trials)
+        self._trials = self._make_trials()
+        self._taken = dict[int, Taken]()
+        """What others took of the CPUs, by turn."""
+        self._meter: telemetry.OthersMeter | None = None
+        self._slice_s = 0.0
+        """The seconds of the last slice."""
+        self._epochs_per_turn = 1
+        """Epochs of users' own loops in a turn; they double until they take about `slice_s`."""
+        self._progress = list[JobProgress]()
+        self._is_pruned = False
+        self._killed = oom_kills()
+
+    def _make_trials(self) -> list[TrialInTurns]:
+        in_turns = True if len(self._job.trials) > 1 else None
+        trials = list[TrialInTurns]()
+        for number, (trial, key) in enumerate(zip(self._job.trials, self._keys, strict=True)):
+            request = replace(
+                trial.request,
+                in_turns=True,
+                slice_s=self._timing.slice_s,
+                timed_work=self._timing.timed_work if self._is_timing else "train",
+            )
+            folder = self._model_folder / str(number) if self._model_folder else None
+            trial_run = TrialRun(self._job, replace(trial, request=request), in_turns)
+            trial_run.model_path = folder
+            is_own_code = find_workload(request.workload).names_own_implementations
+            trials.append(TrialInTurns(trial_run, key, number, is_own_code))
+        return trials
+
+    @property
+    def trial_runs(self) -> list[TrialRun]:
+        """The facts about each trial, which are complete once the round is over."""
+        return [trial.trial_run for trial in self._trials]
+
+    def prune(self) -> None:
+        """End the whole trainings of the round after their current epoch."""
+        self._is_pruned = True
+
+    def run(self) -> Generator[JobProgress, None, None]:
+        """Run the round, yielding its progress now and then, as a sign of life."""
+        if len(self._trials) == 1:
+            yield from self._run(self._trials)
+            return
+        together = frozenset(self._keys)
+        if together not in self._trainers.too_large_together:
+            yield from self._run(self._trials)
+            if not any(_is_out_of_memory(trial) for trial in self._trials):
+                return
+            self._trials = self._make_trials()
+            self._progress.clear()
+        yield from self._run_one_by_one()
+        if not any(_is_out_of_memory(trial) for trial in self._trials):
+            self._trainers.too_large_together.add(together)
+
+    def _run_one_by_one(self) -> Generator[JobProgress, None, None]:
+        """Run each trial alone, in random order, with no other trainer in memory."""
+        for trial in self._in_random_order(self._trials):
+            trial.trial_run.in_turns = False
+            for key in self._trainers.warm.keys() - {trial.key}:
+                self._trainers.end(key)
+            self._taken.clear()
+            self._meter = None
+            yield from self._run([trial])
+
+    def _run(self, trials: Sequence[TrialInTurns]) -> Generator[JobProgress, None, None]:
+        """Run trials in turns from their loading to their end."""
+        started = self._start_trainers(trials)
+        if not started:
+            return
+        with self._telemetry_recorded(started) as sampler:
+            for trial in started:
+                with self._failing_alone(trial):
+                    yield from self._prepare(trial, sampler)
+            if self._is_timing:
+                yield JobProgress(0, most=self._looks[-1])
+            elif _running(trials):
+                yield JobProgress(0, doing="training")
+            yield from self._take_turns(trials, sampler)
+            intervals = self._intervals(_running(trials))
+            for trial in _running(trials):
+                yield from self._finish(trial, intervals.get(trial.number), sampler)
+
+    def _start_trainers(self, trials: Sequence[TrialInTurns]) -> list[TrialInTurns]:
+        """Start the trainers, or take warm ones; return the trials that have one."""
+        keys = [trial.key for trial in trials]
+        if len(trials) > 1:
+            self._trainers.make_room(keys, _ROOMY)
+        else:
+            self._trainers.make_room(keys)
+        with contextlib.suppress(CpusTaken):  # the largest number first: the others take from it
+            if cpus := [wanted for trial in trials if (wanted := trial.trial_run.trial.cpus)]:
+                self._trainers.claims.claim(max(cpus))
+        started = list[TrialInTurns]()
+        for trial in self._in_random_order(trials):
+            trial.trial_run.restart()
+            with self._failing_alone(trial):
+                trainer = self._trainers.trainer_for(
+                    self._job, trial.trial_run.trial, trial.key, keys
+                )
+                trial.watchdog = Watchdog(trainer, self._job.limits)
+                started.append(trial)
+        return started
+
+    def _prepare(
+        self, trial: TrialInTurns, sampler: telemetry.TelemetrySampler
+    ) -> Generator[JobProgress, None, None]:
+        """Load, build and warm up, until the trial waits for its first turn, or has ended."""
+        assert trial.watchdog is not None
+        many = len(self._trials) > 1
+        of_trial = f" {trial.name} ({trial.number + 1} of {len(self._trials)})" if many else ""
+        if many:
+            yield self._begins(trial, f"starting{of_trial}")
+        trial.begin(trial.watchdog.trainer, sampler)
+        if trial.is_own_code:
+            yield self._begins(trial, f"running its code{of_trial}")
+        seen = set[str]()  # a loop enters a phase again and again
+        for event in self._noted(trial, sampler):
+            match event:
+                case protocol.PhaseBegan(phase) if phase in _PHASES:
+                    yield self._begins(trial, f"{_PHASES[phase]}{of_trial}")
+                case protocol.PhaseBegan(phase) if trial.is_own_code and phase not in seen:
+                    seen.add(phase)
+                    yield self._begins(trial, f"in its phase {phase}{of_trial}")
+        yield from self._new_progress()
+        self._end_if_over(trial)
+
+    def _begins(self, trial: TrialInTurns, doing: str) -> JobProgress:
+        most = self._looks[-1] if self._is_timing else None
+        return JobProgress(0, most=most, doing=doing, trial=trial.number)
+
+    def _noted(
+        self, trial: TrialInTurns, sampler: telemetry.TelemetrySampler
+    ) -> Iterator[protocol.Event]:
+        """Yield a trial's events up to its next rest or its end; note them for all that need it."""
+        for event in trial.events():
+            sampler.note_event(event)
+            if isinstance(event, protocol.Epoch):
+                self._progress.append(
+                    JobProgress(event.index + 1, event.metrics, trial=trial.number)
+                )
+            yield event
+
+    def _end_if_over(self, trial: TrialInTurns) -> None:
+        """End a trial whose trainer has sent its result."""
+        if trial.trial_run.has_result:
+            trial.end()
+            self._trainers.end_if_processes_remain(trial.key)
+
+    # Turns
+
+    def _take_turns(
+        self, trials: Sequence[TrialInTurns], sampler: telemetry.TelemetrySampler
+    ) -> Generator[JobProgress, None, None]:
+        """Run turns until each training has ended, or the ratios of timing trials are known."""
+        began_s = signed_s = time.monotonic()
+        common = self._common_steps(trials)
+        for turn in itertools.count():
+            training = [trial for trial in _running(trials) if trial.next_work == "train"]
+            if not training or (self._is_timing and turn == self._looks[-1]):
+                return
+            if self._meter is None and time.monotonic() - began_s > _SHORT_S:
+                self._meter = _meter_of(training)
+            self._take_turn(turn, training, common, sampler)
+            self._adapt_epochs(turn, training)
+            for trial in self._in_random_order(_running(trials)):
+                if trial.next_work == "validate":
+                    self._continue(trial, protocol.Slice(), sampler)
+            if self._is_pruned:
+                self._end_pruned(trials, sampler)
+            yield from self._new_progress()
+            if self._is_timing and self._is_known_well_enough(turn + 1, trials):
+                return
+            if time.monotonic() - signed_s > _SIGN_S:
+                signed_s = time.monotonic()
+                if self._is_timing:
+                    known = turn + 1 >= self._looks[0] and bool(_running(trials))
+                    interval = self._widest_interval(trials) if known else None
+                    yield JobProgress(turn + 1, most=self._looks[-1], interval=interval)
+                else:
+                    yield JobProgress(0, doing="training")
+
+    def _take_turn(
+        self,
+        turn: int,
+        trials: Sequence[TrialInTurns],
+        steps: int | None,
+        sampler: telemetry.TelemetrySampler,
+    ) -> None:
+        """Run a slice of each trial, in random order, and observe what others take meanwhile."""
+        if self._meter is not None:
+            self._meter.start()
+        for trial in self._in_random_order(trials):
+            if len(trials) > 1:
+                time.sleep(min(_REST_S, _REST_SHARE * self._slice_s))
+            epochs = self._epochs_per_turn if trial.is_own_code and not self._is_timing else None
+            for event in self._continue(trial, protocol.Slice(epochs or steps), sampler):
+                if isinstance(event, protocol.SliceDone):
+                    trial.slices[turn] = event
+                    self._slice_s = event.seconds
+        if self._meter is not None and (taken := self._meter.taken()) is not None:
+            self._taken[turn] = taken
+
+    def _continue(
+        self,
+        trial: TrialInTurns,
+        command: protocol.RoundCommand,
+        sampler: telemetry.TelemetrySampler,
+    ) -> list[protocol.Event]:
+        """Let a trial go on until its next rest or its end; return its events."""
+        events = list[protocol.Event]()
+        with self._failing_alone(trial):
+            trial.command(command)
+            events.extend(self._noted(trial, sampler))
+            self._end_if_over(trial)
+        return events
+
+    def _common_steps(self, trials: Sequence[TrialInTurns]) -> int | None:
+        """Return the steps of a slice, equal for all whole trainings, so that they keep pace.
+
+        It is the geometric mean of what takes about `slice_s` in each. A timing trial has steps of
+        its own (None), and a user's own loop has epochs.
+        """
+        usual = [trial.usual_steps for trial in _running(trials) if not trial.is_own_code]
+        if self._is_timing or not usual:
+            return None
+        return max(1, round(statistics.geometric_mean(usual)))
+
+    def _adapt_epochs(self, turn: int, trials: Sequence[TrialInTurns]) -> None:
+        """Let users' own loops train more epochs in a turn if these are short."""
+        seconds = [trial.slices[turn].seconds for trial in trials if turn in trial.slices]
+        if seconds and statistics.geometric_mean(seconds) < self._timing.slice_s / 2:
+            self._epochs_per_turn *= 2
+
+    def _end_pruned(
+        self, trials: Sequence[TrialInTurns], sampler: telemetry.TelemetrySampler
+    ) -> None:
+        """End the trainings that have just ended an epoch."""
+        for trial in _running(trials):
+            if trial.has_ended_epoch and trial.next_work == "train":
+                self._continue(trial, self._finish_command(trial), sampler)
+
+    def _finish(
+        self,
+        trial: TrialInTurns,
+        interval: float | None,
+        sampler: telemetry.TelemetrySampler,
+    ) -> Generator[JobProgress, None, None]:
+        """Evaluate, prove the kernel and end a trial whose training has ended."""
+        if not self._is_timing:
+            yield JobProgress(0, doing="evaluating", trial=trial.number)
+        self._continue(trial, self._finish_command(trial), sampler)
+        known = self._conditions(trial)
+        if interval is not None:
+            known["ratio_interval"] = interval
+        trial.trial_run.metrics = {**trial.trial_run.metrics, **known}
+
+    def _finish_command(self, trial: TrialInTurns) -> protocol.Finish:
+        """Return the command to end, with the slices of disturbed turns if enough others remain."""
+        aside = self._set_aside(trial)
+        places = tuple(place for place, turn in enumerate(trial.slices) if turn in aside)
+        trial.trial_run.set_aside(places)
+        return protocol.Finish(places)
+
+    def _new_progress(self) -> Iterator[JobProgress]:
+        progress, self._progress = self._progress, []
+        yield from progress
+
+    # What was measured
+
+    def _set_aside(self, *trials: TrialInTurns) -> set[int]:
+        """Return the turns of these trials that do not count: others took too much of the CPUs.
+
+        What others took decides that, never how long a slice took, so that no ratio is preferred.
+        None is set aside if too few would remain.
+        """
+        turns = set.intersection(*(set(trial.slices) for trial in trials))
+        aside = {
+            turn
+            for turn in turns & self._taken.keys()
+            if self._taken[turn].certainly_exceeds(_DISTURBED_PCT)
+        }
+        return aside if len(turns) - len(aside) >= LEAST_TURNS else set()
+
+    def _conditions(self, trial: TrialInTurns) -> dict[str, float]:
+        """Return what others and the host took of the CPUs in the turns that count, in percent."""
+        counted = trial.slices.keys() - self._set_aside(trial)
+        taken = [self._taken[turn] for turn in counted & self._taken.keys()]
+        total_s = math.fsum(each.total_s for each in taken)
+        if total_s < _LEAST_SEEN_S:
+            return {}
+        return {
+            "others_cpu_pct": 100 * math.fsum(each.others_s for each in taken) / total_s,
+            "steal_pct": 100 * math.fsum(each.steal_s for each in taken) / total_s,
+        }
+
+    def _is_known_well_enough(self, turns: int, trials: Sequence[TrialInTurns]) -> bool:
+        """Return whether the round may end after so many turns.
+
+        Intervals decide that after planned numbers of turns only: looking after each turn would
+        stop at intervals that are narrow by chance.
+        """
+        if not _running(trials):
+            return True
+        return turns in self._looks and self._widest_interval(trials) <= self._timing.interval
+
+    def _widest_interval(self, trials: Sequence[TrialInTurns]) -> float:
+        """Return the widest interval of a ratio; of a trial alone, the interval of its times."""
+        running = _running(trials)
+        return max(self._intervals(running).values(), default=self._half_width(running[0]))
+
+    def _intervals(self, running: Sequence[TrialInTurns]) -> dict[int, float]:
+        """Return the intervals of the ratios to the first trial, by the number of the other one."""
+        return {
+            trial.number: self._half_width(trial, running[0])
+            for trial in running[1:]
+            if len(trial.slices.keys() & running[0].slices.keys()) >= 2
+        }
+
+    def _half_width(self, trial: TrialInTurns, base: TrialInTurns | None = None) -> float:
+        """Return the relative half-width of the interval of a trial's time per step.
+
+        With a `base` it is the interval of the ratio of both. Batches of the same turns are
+        compared, so that slow changes of the machine cancel out.
+        """
+        compared = [trial, base] if base else [trial]
+        turns = set.intersection(*(set(each.slices) for each in compared))
+        counted = sorted(turns - self._set_aside(*compared))
+        logs = [
+            math.log(step_seconds([trial.slices[turn] for turn in batch]))
+            - (math.log(step_seconds([base.slices[turn] for turn in batch])) if base else 0.0)
+            for batch in batches_of(counted)
+        ]
+        return math.expm1(half_width(logs, len(self._looks))) if len(logs) > 1 else math.inf
+
+    def _in_random_order(self, trials: Sequence[TrialInTurns]) -> list[TrialInTurns]:
+        return self._draw.sample(list(trials), len(trials))
+
+    @contextlib.contextmanager
+    def _failing_alone(self, trial: TrialInTurns) -> Iterator[None]:
+        """End only this trial if it fails in the block; the others of the round go on."""
+        try:
+            yield
+        except TrialReportedFailure:
+            trial.end()
+        except FAILURES as error:
+            output = self._trainers.end(trial.key)
+            trial.end(FailureRecord(*failure_of(error, self._killed), output))
+
+    @contextlib.contextmanager
+    def _telemetry_recorded(
+        self, trials: Sequence[TrialInTurns]
+    ) -> Iterator[telemetry.TelemetrySampler]:
+        """Sample the node during the block, once for all trials, and give each its own windows.
+
+        One sampler serves the round, as its trainers take turns on the same machine.
+        """
+        devices = [trial.trial_run.trial.request.device for trial in trials]
+        device: protocol.Device = "gpu" if "gpu" in devices else "cpu"
+        pids = [trial.watchdog.trainer.pid for trial in trials if trial.watchdog is not None]
+        idle = self._trainers.others_on_gpu(*(trial.key for trial in trials)).values()
+        sampler = telemetry.TelemetrySampler(device, pids[0], self._instruments, [*pids[1:], *idle])
+        sampler.start()
+        try:
+            yield sampler
+        finally:
+            recording = sampler.stop()
+            for trial in trials:
+                trial.trial_run.idle_on_gpu = idle
+                device = trial.trial_run.trial.request.device
+                trial.trial_run.recording = recording.of(device, trial.windows)
+
+
+def _keys_of(trials: Sequence[RoundTrial]) -> list[TrainerKey]:
+    """Return the trainer of each trial: one of its implementation, the same in each round."""
+    keys, seen = list[TrainerKey](), Counter[TrainerKey]()
+    for trial in trials:
+        name = trial.request.implementation
+        if len(trials) == 1:
+            name = parse_implementation(name).process
+        key: TrainerKey = name, trial.request.device, trial.cpus
+        seen[key] += 1
+        if seen[key] > 1:  # arms that differ in their settings alone
+            key = f"{name} {seen[key]}", trial.request.device, trial.cpus
+        keys.append(key)
+    return keys
+
+
+def _meter_of(trials: Sequence[TrialInTurns]) -> telemetry.OthersMeter | None:
+    """Return a meter of what others take of the CPUs; None if a trainer has just ended."""
+    pids = [trial.watchdog.trainer.pid for trial in trials if trial.watchdog]
+    with contextlib.suppress(psutil.Error):
+        return telemetry.OthersMeter(pids)
+    return None
+
+
+def _running(trials: Sequence[TrialInTurns]) -> list[TrialInTurns]:
+    return [trial for trial in trials if trial.watchdog is not None]
+
+
+def _is_out_of_memory(trial: TrialInTurns) -> bool:
+    failure = trial.trial_run.failure
+    return failure is not None and failure.reason == "out_of_memory"

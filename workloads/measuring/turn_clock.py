@@ -1,0 +1,182 @@
+"""The clock of a training in turns: windows of training and validation, slices, and epochs.
+
+A training loop tells the clock where its passes, steps and epochs begin and end. The clock times
+them, rests between two turns, and says when the training is over.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+
+from workloads import protocol
+from workloads.context import Context, PhaseWindow, expect_finite
+from workloads.measuring.step_times import rates
+from workloads.settings import TrainingPlan
+
+_LATE = 2.0
+"""A slice of a timing trial ends early once it takes so many times as long as it should: where
+other processes hold up the threads of PyTorch, a step takes up to a hundred times as long."""
+
+_WHOLE_PASS = 0.75
+"""A slice of at least this share of a pass over the data becomes a whole pass."""
+
+
+class TurnClock:
+    """The turns of one training: of all epochs of its plan, or of endless passes until it is told.
+
+    A slice is a part of a pass over the data, of `pass_steps` steps, or several whole passes.
+    `synchronise` waits until the outputs that it gets, or else all steps so far, are computed;
+    `warm_up` raises the clocks of a device that has rested.
+    """
+
+    def __init__(
+        self,
+        trial: Context,
+        plan: TrainingPlan,
+        pass_steps: int,
+        synchronise: Callable[..., object],
+        warm_up: Callable[[], object],
+    ) -> None:
+        self._trial, self._plan, self._turns = trial, plan, trial.turns
+        self._pass_steps, self._synchronise, self._warm_up = pass_steps, synchronise, warm_up
+        self._is_full = trial.measure == "full"
+        self._slice_ends, self._passes_per_slice = frozenset[int](), 1
+        self._window: PhaseWindow | None = None
+        self._cpu_began_s = self._cpu_s = 0.0
+        self._slice_steps, self._slice_s, self._epoch_s = 0, 0.0, 0.0
+        self._steps_in_pass = self._passes_in_slice = 0
+        self._is_slice_over = False
+        self.goal_s: float | None = None
+        """Training seconds until the plan's goal; None if it was not reached."""
+        self.epochs = 0
+        """The epochs that have ended."""
+        self.is_over = False
+        """Whether no further step is wanted."""
+        self.last_metrics: Mapping[str, float] = {}
+        """Loss and metrics of the last epoch."""
+
+    def begin(self, step_s: float) -> bool:
+        """Rest until the first turn; a step takes about `step_s`. Return False if there is none."""
+        self._turns.become_ready(max(1, round(self._turns.slice_s / step_s)))
+        steps = self._turns.rest()
+        if not steps:
+            return False
+        self._warm_up()
+        self._passes_per_slice = max(1, round(steps / self._pass_steps))
+        if steps < _WHOLE_PASS * self._pass_steps:
+            parts = round(self._pass_steps / steps)
+            ends = (round(self._pass_steps * part / parts) for part in range(1, parts))
+            self._slice_ends = frozenset(ends)
+        return True
+
+    def begin_pass(self) -> None:
+        """Open the training window of a pass."""
+        self._steps_in_pass, self._epoch_s = 0, 0.0
+        self._open()
+
+    def end_step(self, outputs: object = None) -> None:
+        """Count a step; end the slice after its last step within the pass, and rest."""
+        self._steps_in_pass += 1
+        self._slice_steps += 1
+        if self._steps_in_pass in self._slice_ends or self._is_late():
+            self._close(outputs)
+            self._end_slice()
+            self._rest("train")
+            if not self.is_over or self._is_full:
+                self._open()
+
+    def end_pass(self) -> None:
+        """Close the training window of a pass."""
+        if self._window is not None:
+            self._close()
+        self._passes_in_slice += 1
+        is_last = self._is_full and self.epochs + 1 == self._plan.epochs
+        self._is_slice_over = is_last or self._passes_in_slice == self._passes_per_slice
+        if self._is_slice_over and self._slice_steps:
+            self._end_slice()
+
+    def begin_validation(self) -> None:
+        """Open the validation window after a pass of a whole training."""
+        if self._is_full:
+            if self._is_slice_over:
+                self._rest("validate")
+            self._window = self._trial.begin("validate")
+
+    def end_epoch(self, metrics: Mapping[str, float]) -> bool:
+        """Close the validation window, and report the epoch; return True if the training is over.
+
+        Raise `NonFinite` if a metric is NaN or infinite.
+        """
+        if self._is_full:
+            self._report_epoch(metrics)
+        else:
+            expect_finite(metrics, f"pass {self.epochs}")
+        self.epochs += 1
+        is_last = self._is_full and self.epochs == self._plan.epochs
+        if self._is_slice_over:
+            self._passes_in_slice = 0
+            if not is_last:
+                self._rest("train")
+        if is_last or self._trial.should_prune():
+            self.is_over = True
+        if self.is_over and self._slice_steps:
+            self._end_slice()
+        return self.is_over
+
+    def metrics(self, samples: int, flops_per_sample: float) -> dict[str, float]:
+        """Return the metrics of the training; a pass has so many samples."""
+        if not self._turns.done_slices:
+            return {}
+        train_s = self._trial.seconds["train"]
+        step_s = self._turns.step_s
+        metrics = {
+            **rates(step_s, samples / self._pass_steps, flops_per_sample),
+            "cpu_over_wall": self._cpu_s / train_s,
+        }
+        if self._is_full:
+            metrics |= {**self.last_metrics, "train_s": train_s, "step_ms": 1_000 * step_s}
+        if self._plan.goal is not None and self.goal_s is not None:
+            metrics[self._plan.goal.reported_as] = self.goal_s
+        return metrics
+
+    def _open(self) -> None:
+        self._synchronise()
+        self._cpu_began_s = time.process_time()
+        self._window = self._trial.begin("train")
+
+    def _close(self, outputs: object = None) -> None:
+        self._synchronise() if outputs is None else self._synchronise(outputs)
+        assert self._window is not None
+        seconds = self._trial.end(self._window).seconds
+        self._cpu_s += time.process_time() - self._cpu_began_s
+        self._window = None
+        self._slice_s += seconds
+        self._epoch_s += seconds
+
+    def _is_late(self) -> bool:
+        if self._is_full or self._window is None:
+            return False
+        passed_s = time.monotonic() - self._window.began_s + self._slice_s
+        is_last_step = self._steps_in_pass == self._pass_steps
+        return passed_s > _LATE * self._turns.slice_s and not is_last_step
+
+    def _end_slice(self) -> None:
+        self._turns.end_slice(self._slice_steps, self._slice_s)
+        self._slice_steps, self._slice_s = 0, 0.0
+
+    def _rest(self, before: protocol.NextWork) -> None:
+        """Rest until the next turn. A whole training that is told to end ends after its epoch."""
+        if self._turns.rest(before):
+            self._warm_up()
+        else:
+            self.is_over = not self._is_full
+
+    def _report_epoch(self, metrics: Mapping[str, float]) -> None:
+        self._synchronise()
+        assert self._window is not None
+        validate_s = self._trial.end(self._window).seconds
+        self._window = None
+        self.last_metrics = metrics if self._plan.learns else {}
+        self._trial.report_epoch(self.epochs, self._epoch_s, validate_s, **self.last_metrics)
+        goal = self._plan.goal
+        if goal and self.goal_s is None and self.last_metrics[goal.metric] >= goal.at_least:
+            self.goal_s = self._trial.seconds["train"]
