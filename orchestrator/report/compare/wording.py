@@ -110,9 +110,8 @@ def change_notes(changes: Changes, name: ArmNames) -> Iterator[str]:
         yield "Arms whose hardware differs are compared, but never fail a comparison."
     if any(arm.comparison.qualifier == "busy" for arm in changes.arms):
         yield (
-            "Verdicts marked busy include disturbed trials, because too few were quiet. For "
-            f"{as_typed('--fail-on', 'unjudged')} they are open, unless "
-            f"{as_typed('--busy-counts', 'busy_counts=True')} counts them."
+            "Verdicts marked busy include disturbed trials, because too few were quiet. They count "
+            f"with {as_typed('--busy-counts', 'busy_counts=True')} only."
         )
     if changes.unlike_inputs:
         yield f"Accuracies are not compared: the {changes.unlike_inputs} differ."
