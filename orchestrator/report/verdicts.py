@@ -74,10 +74,10 @@ def qualified(word: str, qualifier: Qualifier | None) -> str:
 
 def busy_note(disturbance: Disturbance) -> str:
     """Write what a busy verdict is shown with: `busy: others took 41 % of the CPUs`."""
-    return f"{QUALIFIERS['busy']}: {load_text(disturbance)}"
+    return f"{QUALIFIERS['busy']}: {busy_cause(disturbance)}"
 
 
-def load_text(disturbance: Disturbance) -> str:
+def busy_cause(disturbance: Disturbance) -> str:
     """Write `others took 41 % of the CPUs`, or the causes if the size of the load is unknown."""
     load = load_pct(disturbance)
     if load is None:

@@ -14,7 +14,7 @@ from orchestrator.core.start_command import StartCommand
 from orchestrator.core.text import counted, is_or_are, joined
 from orchestrator.report.document import Bullet, Kind, Section
 from orchestrator.report.sections.mathematics import mathematics_doubts
-from orchestrator.report.verdicts import QUALIFIERS, WORDS, load_text
+from orchestrator.report.verdicts import QUALIFIERS, WORDS, busy_cause
 from orchestrator.report.wording import (
     ArmNames,
     about,
@@ -50,15 +50,15 @@ def section_of_doubts(bullets: tuple[Bullet, ...]) -> Section | None:
 
 def doubts(summary: ReportSummary) -> tuple[Bullet, ...]:
     """Write what is missing or doubtful, each with the command that cures it."""
-    busy = tuple(_busy(summary))
+    is_busy = any(comparison.qualifier == "busy" for comparison in summary.comparisons)
     return (
         *_missing_trials(summary),
         *_failures(summary),
         *_missing_objectives(summary),
         *mathematics_doubts(summary),
-        *busy,
+        *_busy(summary),
         *_not_interleaved(summary),
-        *_few_blocks(summary, is_busy=bool(busy)),
+        *_few_blocks(summary, is_busy=is_busy),
         *random_data_doubts(summary),
         *_unequal_start(summary),
         *_constant_differences(summary),
@@ -189,7 +189,7 @@ def _busy(summary: ReportSummary) -> Iterator[Bullet]:
     if not disturbances:
         return
     rounds = counted(summary.validity.rounds, config_or_repeat(summary))
-    what = load_text(typical_disturbance(disturbances))
+    what = busy_cause(typical_disturbance(disturbances))
     text = f"The machine was busy during {summary.validity.disturbed_rounds} of {rounds} ({what})"
     marked = [c for c in summary.comparisons if c.qualifier == "busy"]
     if not marked:
