@@ -20,15 +20,16 @@ argument of `report`, `query` and `compare`).
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import numbers
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from workloads.own_code import code_in
 
@@ -47,6 +48,26 @@ if TYPE_CHECKING:
 __all__ = ["best", "compare", "query", "read_sweep", "report", "run_sweep"]
 
 _log = logging.getLogger("rnnsweep")
+
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
+
+def _without(
+    **former: str,
+) -> Callable[[Callable[_Arguments, _Result]], Callable[_Arguments, _Result]]:
+    """Refuse former arguments of a function, each with what replaces it."""
+
+    def refusing(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+        @functools.wraps(function)
+        def refuse(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+            for name in former.keys() & kwargs.keys():
+                raise TypeError(f"{function.__name__}: no argument {name}. Instead: {former[name]}")
+            return function(*args, **kwargs)
+
+        return refuse
+
+    return refusing
 
 
 def run_sweep(  # noqa: PLR0913
@@ -279,12 +300,13 @@ def query(
     return query_records(sweep, where, columns, sort=sort, limit=limit, sql=sql, rows=rows)
 
 
+@_without(accept_provisional="busy_counts=True counts verdicts on a busy machine")
 def compare(
     before: str | Path | SweepRecord,
     after: str | Path | SweepRecord,
     *,
     margin: float = 0.05,
-    accept_provisional: bool = False,
+    busy_counts: bool = False,
     tracking_uri: str | None = None,
 ) -> ShownChanges:
     """Compare two sweeps, or one at two times, arm by arm.
@@ -292,8 +314,8 @@ def compare(
     Each side may be the path of a JSON report, too. `margin` is the relative change of times and of
     memory that does not matter. The result's `arms` has one entry for each arm of both sides:
     `verdict` is `faster`, `slower`, `same` or `inconclusive`, `speedup` the ratio of the time per
-    step before to that after, with its 95 % interval, and `comparison.provisional` true for a
-    verdict on a busy machine, which counts with `accept_provisional`. `only_before` and
+    step before to that after, with its 95 % interval, and `comparison.qualifier` is `busy` for a
+    verdict on a busy machine, which is among the `unjudged` unless `busy_counts`. `only_before` and
     `only_after` have the other arms. `print` and notebooks show all changes. Raise `InvalidSide` if
     a file is no report, the workloads differ, or both sides are one sweep.
 
@@ -309,7 +331,7 @@ def compare(
 
     sides = _side(before, tracking_uri), _side(after, tracking_uri)
     changes = compare_sides(*sides, margin)
-    return ShownChanges.of(changes, accept_provisional=accept_provisional)
+    return ShownChanges.of(changes, busy_counts=busy_counts)
 
 
 def best(

@@ -40,10 +40,9 @@ def verdicts(path: Path, home: Path, suffix: str) -> Verdicts:
         if speedup := comparison.speedup:
             given[f"{name}: speed"] = {
                 "verdict": comparison.verdict,
-                "provisional": comparison.provisional,
+                "qualifier": comparison.qualifier,
                 "interval": [round(end, 3) for end in (speedup.value, speedup.low, speedup.high)],
-                "bound": round(comparison.bias, 2) if comparison.bias else None,
-                "disturbed": len(comparison.disturbed_blocks),
+                "disturbed": len(comparison.disturbed),
             }
         for result in comparison.results:
             shown = result.shown

@@ -38,8 +38,7 @@ class PrecisionReached(StoppingRule):
     """The rule that every speed-up is to be known to within ± `auto.interval`.
 
     It looks at a few numbers of complete blocks only (`looks`). `repeats` are the rounds of each
-    block. With `accept_provisional` speed-ups count although too few of their rounds were quiet.
-    While the sweep `awaits_arms`, it decides nothing: a part of the arms is not the sweep.
+    block. While the sweep `awaits_arms`, it decides nothing: a part of the arms is not the sweep.
 
     The `figure` of a decision is the half-width of the widest interval, as a share: infinite if
     the interval of some pair is not known, and None if there is nothing to compare.
@@ -51,7 +50,6 @@ class PrecisionReached(StoppingRule):
     arms: tuple[Arm, ...]
     repeats: int
     baseline: str | None = None
-    accept_provisional: bool = False
     awaits_arms: bool = False
     _ended: dict[int, dict[str, FinishedTrial]] = field(default_factory=dict)
     _stopped: set[Arm] = field(default_factory=set)
@@ -125,7 +123,7 @@ class PrecisionReached(StoppingRule):
     def half_widths(
         self, trials: Sequence[FinishedTrial]
     ) -> Mapping[tuple[Arm, Arm], float | None]:
-        """Return each pair's half-width, as a share; None for too few blocks, or quiet ones.
+        """Return each pair's half-width, as a share; None for too few blocks.
 
         Arms of different mathematics get no verdict of speed, so no block is run for them.
         """
@@ -141,7 +139,7 @@ class PrecisionReached(StoppingRule):
             if {arm, base} & different:
                 continue
             times = pair_times(matched, arm, base, metric)
-            counts = len(times.pairs) >= MIN_BLOCKS and (self.accept_provisional or not times.bias)
-            interval = t_interval(times.log_ratios, LEVEL) if counts else None
+            is_enough = len(times.pairs) >= MIN_BLOCKS
+            interval = t_interval(times.log_ratios, LEVEL) if is_enough else None
             widths[arm, base] = math.expm1((interval.high - interval.low) / 2) if interval else None
         return widths

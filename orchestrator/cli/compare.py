@@ -25,8 +25,9 @@ _FORMATS = {"text": ".txt", "markdown": ".md", "json": ".json"}
 _NOTES = """
 A and B are sweeps (`quickstart`), generations (`quickstart#1`), or reports kept as JSON files
 (`baseline.json`). Arms are compared by their names, over the configs that both sides have. A
-verdict needs at least 6 of these. Arms that are gone, inconclusive or on other hardware are
-named on stderr where --fail-on is given; they fail with `--fail-on inconclusive` only.
+verdict needs at least 6 of these, or as many repeats of the only one. Arms that are gone,
+inconclusive, busy or on other hardware are named on stderr where --fail-on is given; they fail with
+`--fail-on inconclusive` only.
 """
 
 
@@ -47,10 +48,11 @@ named on stderr where --fail-on is given; they fail with `--fail-on inconclusive
     ),
 )
 @click.option(
-    "--accept-provisional",
+    "--busy-counts",
     is_flag=True,
-    help="Count provisional verdicts, those measured on a busy machine, too.",
+    help="Count verdicts on a busy machine, which are open for --fail-on otherwise.",
 )
+@options.former_option("--accept-provisional", instead="--busy-counts")
 @click.option(
     "--margin",
     type=click.FloatRange(min=0, min_open=True, max=1),
@@ -67,14 +69,14 @@ def compare(
     form: str | None,
     path: Path | None,
     *,
-    accept_provisional: bool,
+    busy_counts: bool,
 ) -> int:
     """Report what changed beyond noise from A to B."""
     from orchestrator.report.compare.changes import failing
     from orchestrator.report.compare.document import changes_document, changes_json
 
     form = form or options.usual_form(path, _FORMATS)
-    changes = api.compare(before, after, margin=margin, accept_provisional=accept_provisional)
+    changes = api.compare(before, after, margin=margin, busy_counts=busy_counts)
     failed = failing(changes, fail_on)
     if form == "json":
         write(changes_json(changes, failed), path)

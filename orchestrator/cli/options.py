@@ -150,6 +150,16 @@ def new_file_option(name: str, help: str) -> Callable[[CommandFunction], Command
     return click.option(name, type=kind, callback=in_a_folder, help=help)
 
 
+def former_option(name: str, instead: str) -> Callable[[CommandFunction], CommandFunction]:
+    """Refuse a former option of a command with what replaces it."""
+
+    def refuse(_: click.Context, __: click.Parameter, is_given: bool) -> None:
+        if is_given:
+            raise click.UsageError(f"No such option: {name}. Instead: {instead}")
+
+    return click.option(name, is_flag=True, hidden=True, expose_value=False, callback=refuse)
+
+
 def output_options(formats: Mapping[str, str]) -> Callable[[CommandFunction], CommandFunction]:
     """Return the options `--format` and `--output` of a command with these formats.
 

@@ -130,13 +130,6 @@ def disturbance_text(disturbance: Mapping[str, float]) -> str | None:
     return "; ".join(_cause_text(*item) for item in disturbance.items()) or None
 
 
-def busy_text(disturbance: Disturbance) -> str | None:
-    """Return the causes for a sentence: without a slow probe, where a load explains it."""
-    if load_pct(disturbance) is not None:
-        disturbance = {cause: disturbance[cause] for cause in _LOADS if cause in disturbance}
-    return disturbance_text(disturbance)
-
-
 def neighbours_text(telemetry: Telemetry) -> str | None:
     """Return the other work on the node and its GPUs; None where it was not observed."""
     trainers, processes = telemetry.other_trainers, telemetry.other_gpu_processes

@@ -305,11 +305,6 @@ class FinishedTrial:
         return self.outcome.telemetry
 
     @property
-    def other_work_is_unknown(self) -> bool:
-        """Whether the trial was watched, but not long enough to see what other processes took."""
-        return self.telemetry.was_recorded and "others_cpu_pct" not in self.metrics
-
-    @property
     def disturbance(self) -> Mapping[str, float]:
         """A figure for each cause that disturbed it."""
         return self.outcome.disturbance

@@ -41,7 +41,7 @@ from orchestrator.report.sections.answer import usage_sections
 from orchestrator.report.sections.doubts import random_data_doubts
 from orchestrator.report.sections.headlines import headlines
 from orchestrator.report.sections.mathematics import mathematics_doubts, mathematics_sentence
-from orchestrator.report.verdicts import busy_clause, speed_phrase, speed_ratio
+from orchestrator.report.verdicts import busy_note, speed_phrase, speed_ratio
 from orchestrator.report.wording import step_noun
 from orchestrator.spec import SweepSpec, parse_spec, yaml_locations
 from orchestrator.spec.errors import ProblemAtPath, SpecError, key_text
@@ -338,13 +338,9 @@ def _bullet(comparison: Comparison) -> Bullet | None:
     if comparison.speedup is None or comparison.baseline is None:
         return None
     arm, base = comparison.arm.implementation, comparison.baseline.implementation
-    if comparison.verdict == "inconclusive" and comparison.bias is not None:
-        measured = speed_phrase(comparison.speedup, base, is_measured=True)
-        clause = busy_clause(comparison.disturbance, comparison.bias)
-        cure = "Measure again when it is quiet: the same command with --wait-quiet 30m"
-        return Bullet(Kind.INCONCLUSIVE, f"{arm} {measured}, {clause}. {cure}")
     text = f"{arm} {speed_phrase(comparison.speedup, base)}"
+    if comparison.qualifier == "busy":
+        text += f" ({busy_note(comparison.disturbance)})"
     if comparison.verdict == "inconclusive":
         return Bullet(Kind.INCONCLUSIVE, f"{text}, but that is not certain: add rounds (--rounds)")
-    provisionally = ", provisionally" if comparison.provisional else ""
-    return Bullet(Kind(comparison.verdict), f"{text}{provisionally}")
+    return Bullet(Kind(comparison.verdict), text)

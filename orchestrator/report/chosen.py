@@ -15,7 +15,6 @@ from orchestrator.analysis.arms.best_configs import (
 )
 from orchestrator.analysis.arms.mathematics import different_arms
 from orchestrator.analysis.measures import MEASURES
-from orchestrator.analysis.pairing.complete_rounds import disturbance_of, observe_rounds
 from orchestrator.analysis.pairing.pairs import baseline_of_spec
 from orchestrator.analysis.results import USUAL_RESULTS, direction_of
 from orchestrator.analysis.statistics.formatting import number
@@ -31,7 +30,7 @@ from orchestrator.report.document import Document, Row, Section, Table
 from orchestrator.report.formats.fragment import to_fragment
 from orchestrator.report.formats.text import to_text
 from orchestrator.report.usage import usage_lines, usage_program
-from orchestrator.report.verdicts import DIFFERENT_MATHEMATICS, OTHER_WORK_UNKNOWN
+from orchestrator.report.verdicts import DIFFERENT_MATHEMATICS
 from orchestrator.report.wording import config_phrase, run_text
 from orchestrator.spec import HardwareEntry
 from orchestrator.spec.errors import nearest
@@ -39,7 +38,7 @@ from workloads.metrics import COST_METRICS, METRICS
 from workloads.registry import UnknownWorkload, find_workload
 from workloads.session_functions import SESSION_PACKAGE
 
-BEST = Format("a best config", 1, id="rnnsweep-best")
+BEST = Format("a best config", 2, id="rnnsweep-best")
 
 
 class Limit(NamedTuple):
@@ -63,8 +62,7 @@ class BestConfig:
 
     It is the best out of those `within` the `limits`, of all that were `tried`. `values` are the
     means over its repeats, `trials` these repeats, and `spec` is the spec of a sweep of this config
-    alone, which `run_sweep` takes. The arms of `different_mathematics` were left out. Of
-    `unobserved_runs` of its runs it is unknown whether other work disturbed them.
+    alone, which `run_sweep` takes. The arms of `different_mathematics` were left out.
     """
 
     sweep: str
@@ -80,7 +78,6 @@ class BestConfig:
     config: Config
     values: Mapping[str, float]
     trials: tuple[FinishedTrial, ...]
-    unobserved_runs: int
     spec: Mapping[str, Any]
 
     def __repr__(self) -> str:
@@ -143,7 +140,6 @@ class BestConfig:
             "values": self.values,
             "run_ids": self.run_ids,
             "disturbed_runs": self.disturbed_runs,
-            "unobserved_runs": self.unobserved_runs,
             "code": usage_lines(self.arm, self.trials),
             "spec": self.spec,
         }
@@ -183,7 +179,6 @@ def choose(
     sign = sign_of(direction)
     best = min(within, key=lambda point: point.order(sign * point.values[wanted]))
     of_choice = [trial for trial in trials if (trial.block, trial.arm) == (best.block, best.arm)]
-    observed = observe_rounds(record.trials)
     return BestConfig(
         sweep=record.name,
         generation=record.generation,
@@ -198,7 +193,6 @@ def choose(
         config=best.config,
         values={**best.values, **means(of_choice, [measure.metric for measure in MEASURES])},
         trials=tuple(of_choice),
-        unobserved_runs=sum(disturbance_of(trial, observed) is None for trial in of_choice),
         spec=_spec_of(record, best.arm, best.config, of_choice),
     )
 
@@ -275,14 +269,10 @@ def _doubt(chosen: BestConfig) -> str:
 
     Empty if the machine was quiet.
     """
-    if chosen.disturbed_runs:
-        doubt = "measured on a busy machine"
-    elif chosen.unobserved_runs:
-        doubt = OTHER_WORK_UNKNOWN
-    else:
+    if not chosen.disturbed_runs:
         return ""
     command = f"rnnsweep report {shlex.quote(chosen.sweep)}"
-    return f"{doubt}: {command} says which times are decided"
+    return f"measured on a busy machine: {command} says which times are decided"
 
 
 def _use(chosen: BestConfig) -> str:

@@ -103,7 +103,6 @@ class Kind(StrEnum):
     SLOWER = "slower"
     SAME = "same"
     INCONCLUSIVE = "inconclusive"
-    PROVISIONAL = "provisional"
 
     BEST = "best"
     ONE_ARM = "one arm"
@@ -118,6 +117,7 @@ class Kind(StrEnum):
     FAILED = "failed"
     WRONG_KERNEL = "wrong_kernel"
     DIFFERENT_MATHEMATICS = "different mathematics"
+    BUSY = "busy"
     NOT_INTERLEAVED = "not interleaved"
     ONLY_TIMES = "only times"
     UNEQUAL_START = "unequal start"

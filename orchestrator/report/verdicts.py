@@ -11,17 +11,17 @@ from collections.abc import Mapping
 from orchestrator.analysis.comparisons.ranking import Ranking
 from orchestrator.analysis.comparisons.results import ResultComparison, ResultVerdict
 from orchestrator.analysis.comparisons.speed import Comparison, Verdict
-from orchestrator.analysis.statistics.estimates import MIN_BLOCKS, Estimate
+from orchestrator.analysis.pairing.complete_rounds import Qualifier, UnitKind
+from orchestrator.analysis.statistics.estimates import Estimate
 from orchestrator.analysis.statistics.formatting import (
     difference_interval,
     natural,
-    number,
     ratio,
     ratio_interval,
     ratio_value,
     share,
 )
-from orchestrator.core.disturbance import busy_text
+from orchestrator.core.disturbance import Disturbance, disturbance_text, load_pct
 from orchestrator.core.text import counted, noun_for
 from orchestrator.report.wording import (
     ArmNames,
@@ -53,55 +53,36 @@ RESULT_WORDS: Mapping[ResultVerdict, str] = {
 }
 """How the verdict on a result of training, such as an accuracy, reads in a table."""
 
-INCONCLUSIVE_BUSY = f"{INCONCLUSIVE} (busy)"
-"""The word in tables where other work can have caused the difference."""
-
-INCONCLUSIVE_FEW = f"{INCONCLUSIVE} (few configs)"
-"""The word in tables where there are fewer configs than any verdict needs."""
-
-OTHER_WORK_UNKNOWN = "other work unknown"
-"""What qualifies a verdict if its trials were too short to see what other processes took."""
+QUALIFIERS: Mapping[Qualifier, str] = {"few configs": "few configs", "busy": "busy"}
+"""How each qualifier of a verdict reads, in brackets after it."""
 
 SIGNS: Mapping[str, str] = {"faster": "▲", "slower": "▼", "same": "=", "inconclusive": "?"}
 """The signs of verdicts, so that colour is not their only mark."""
 
 
 def verdict_label(comparison: Comparison) -> str:
-    """Write the verdict for a table: `slower`, `slower (provisional)`, `inconclusive (busy)`."""
+    """Write the verdict for a table: `slower`, `slower (busy)`, `inconclusive (few configs)`."""
     if comparison.different_mathematics:
         return DIFFERENT_MATHEMATICS
-    if comparison.verdict == "inconclusive" and 0 < len(comparison.pairs) < MIN_BLOCKS:
-        return INCONCLUSIVE_FEW
-    if comparison.verdict == "inconclusive" and comparison.bias:
-        return INCONCLUSIVE_BUSY
-    word = WORDS[comparison.verdict]
-    if comparison.verdict == "inconclusive":
-        return word
-    return decided(
-        word,
-        provisional=comparison.provisional,
-        other_work_unknown=comparison.other_work_unknown,
-    )
+    return qualified(WORDS[comparison.verdict], comparison.qualifier)
 
 
-def decided(word: str, *, provisional: bool, other_work_unknown: bool) -> str:
-    """Write a verdict that is decided, with what qualifies it: `slower (provisional)`."""
-    if provisional:
-        return f"{word} (provisional)"
-    return f"{word} ({OTHER_WORK_UNKNOWN})" if other_work_unknown else word
+def qualified(word: str, qualifier: Qualifier | None) -> str:
+    """Write a verdict for a table, with what limits it: `slower (busy)`."""
+    return f"{word} ({QUALIFIERS[qualifier]})" if qualifier else word
 
 
-def busy_clause(disturbance: Mapping[str, float], bias: float) -> str:
-    """Write why a difference that was measured on a busy machine is inconclusive.
+def busy_note(disturbance: Disturbance) -> str:
+    """Write what a busy verdict is shown with: `busy: others took 41 % of the CPUs`."""
+    return f"{QUALIFIERS['busy']}: {busy_cause(disturbance)}"
 
-    `but the machine was busy (other processes took 68 % of the CPUs), which alone can cause 2.7 ×:
-    inconclusive`. The bias is infinite if it was not measured.
-    """
-    what = busy_text(disturbance)
-    busy = f"but the machine was busy ({what})" if what else "but the machine was busy"
-    if bias == math.inf:
-        return f"{busy}, and what that can cause was not measured: {INCONCLUSIVE}"
-    return f"{busy}, which alone can cause {number(float(f'{bias:.3g}'))} ×: {INCONCLUSIVE}"
+
+def busy_cause(disturbance: Disturbance) -> str:
+    """Write `others took 41 % of the CPUs`, or the causes if the size of the load is unknown."""
+    load = load_pct(disturbance)
+    if load is None:
+        return disturbance_text(disturbance) or ""
+    return f"others took {load:.0f} % of the CPUs"
 
 
 def speed_ratio(estimate: Estimate, *, with_interval: bool = True) -> str:
@@ -111,17 +92,16 @@ def speed_ratio(estimate: Estimate, *, with_interval: bool = True) -> str:
     return text if shown is estimate else f"{text} {WORDS['slower']}"
 
 
-def speed_phrase(estimate: Estimate, base: str, *, is_measured: bool = False) -> str:
+def speed_phrase(estimate: Estimate, base: str) -> str:
     """Write `is 3.40 × (3.20–3.60) as fast as BASE`, or `is 46 × (30–70) slower than BASE`.
 
-    A slower one whose interval holds 1 `takes 1.20 × (0.83–1.67) as long as BASE`. What only
-    `is_measured` and inconclusive `measured 3.40 × (3.20–3.60) as fast as BASE`.
+    A slower one whose interval holds 1 `takes 1.20 × (0.83–1.67) as long as BASE`.
     """
-    shown, verb = natural(estimate), "measured" if is_measured else "is"
+    shown = natural(estimate)
     if shown is estimate:
-        return f"{verb} {ratio(shown)} as fast as {base}"
+        return f"is {ratio(shown)} as fast as {base}"
     if estimate.high < 1:
-        return f"{verb} {ratio(shown)} {WORDS['slower']} than {base}"
+        return f"is {ratio(shown)} {WORDS['slower']} than {base}"
     return f"takes {ratio(shown)} as long as {base}"
 
 
@@ -155,13 +135,8 @@ def verdict_sentence(comparison: Comparison, name: ArmNames) -> str:
     if comparison.verdict != "inconclusive":
         return f"{figures}{_over(comparison)}{learned}"
     if comparison.corrected is None:
-        disturbance = busy_text(comparison.disturbance)
-        disturbed = f"; disturbed: {disturbance}" if disturbance else ""
-        return f"{INCONCLUSIVE}: {figures} ({comparison.reason}{disturbed}){learned}"
-    if comparison.bias:
-        measured = speed_phrase(shown, base, is_measured=True)
-        clause = busy_clause(comparison.disturbance, comparison.bias)
-        return f"{arm} {measured}{_over(comparison)}, {clause}{learned}"
+        busy = f"; {busy_note(comparison.disturbance)}" if comparison.disturbance else ""
+        return f"{INCONCLUSIVE}: {figures} ({comparison.reason}{busy}){learned}"
     return f"{INCONCLUSIVE}: {figures}{_over(comparison)}{learned}{_blocks_needed(comparison)}"
 
 
@@ -170,17 +145,24 @@ def _over(comparison: Comparison) -> str:
     text = ""
     if comparison.measures[0] != comparison.measures[1]:
         text += ", by time per step alone (timed in slices against whole trainings)"
-    if comparison.provisional:
-        text += ", measured on a busy machine (provisional)"
-    text += f", over {counted(len(comparison.pairs), 'config')}"
-    disturbed = len(comparison.disturbed_blocks)
+    text += f"{for_this_config(comparison.unit)}, {over_units(comparison)}"
+    disturbed = len(comparison.disturbed)
     if disturbed and comparison.quiet_only:
-        text += f" (undisturbed trials only: {counted(disturbed, 'config')} had others)"
-    elif disturbed and not comparison.bias:
-        text += f" ({disturbed} of them disturbed: {busy_text(comparison.disturbance)})"
-    if comparison.other_work_unknown and not comparison.bias:
-        text += f" ({OTHER_WORK_UNKNOWN})"
+        text += f" (undisturbed trials only: {counted(disturbed, comparison.unit)} had others)"
     return text
+
+
+def for_this_config(unit: UnitKind) -> str:
+    """Write `, for this config` if a verdict is over the repeats of one config; else nothing."""
+    return ", for this config" if unit == "repeat" else ""
+
+
+def over_units(comparison: Comparison) -> str:
+    """Write `over 6 configs`, or `over 8 repeats (busy: others took 41 % of the CPUs)`."""
+    over = f"over {counted(len(comparison.pairs), comparison.unit)}"
+    if comparison.qualifier == "busy":
+        over += f" ({busy_note(comparison.disturbance)})"
+    return over
 
 
 def _result_clause(comparison: Comparison, result: ResultComparison) -> str:
@@ -188,7 +170,7 @@ def _result_clause(comparison: Comparison, result: ResultComparison) -> str:
     if result.corrected is None:
         return ""
     name = result_name(result.metric)
-    shown = _result_difference(result, result.corrected, len(comparison.pairs))
+    shown = _result_difference(result, result.corrected, comparison)
     if result.verdict == "equal":
         if comparison.verdict == "faster":
             equal = f", and costs no {name}"
@@ -213,20 +195,18 @@ def better_or_worse(result: ResultComparison) -> str:
     return f"has the {'better' if is_better else 'worse'} {result.metric}"
 
 
-def _result_difference(result: ResultComparison, shown: Estimate, blocks: int) -> str:
-    text = f"difference {difference_interval(shown)}"
-    if result.difference.n != blocks:
-        text += f" over {result.difference.n} configs"
-    return text
+def _result_difference(result: ResultComparison, shown: Estimate, comparison: Comparison) -> str:
+    text, blocks = f"difference {difference_interval(shown)}", result.difference.n
+    return text if blocks == len(comparison.pairs) else f"{text} over {blocks} {comparison.unit}s"
 
 
 def _blocks_needed(comparison: Comparison) -> str:
-    """Write how many more configs would narrow the interval to which width."""
+    """Write how many more configs, or repeats, would narrow the interval to which width."""
     needed = comparison.blocks_needed
     width = math.expm1(needed.half_width) if needed else 0.0
     if needed is None or not width:
         return ""
-    noun = noun_for(needed.more_blocks, "config")
+    noun = noun_for(needed.more_blocks, comparison.unit)
     return f"; about {about(needed.more_blocks)} more {noun} would give ± {share(width)}"
 
 
@@ -236,30 +216,22 @@ def change_sentence(comparison: Comparison, arm: str, margin: float, lost: str =
     `arm` is its name, and `lost` what it no longer completes. The comparison has the arm after as
     its arm, and the arm before as its baseline.
     """
-    shown, over = deciding_interval(comparison), counted(len(comparison.pairs), "config")
+    shown, over = deciding_interval(comparison), over_units(comparison)
+    here = for_this_config(comparison.unit)
     if comparison.verdict == "same":
-        figures = f"{ratio(shown)}, over {over}"
+        figures = f"{ratio(shown)}{here}, {over}"
         return f"{arm} is as fast as before, within {share(margin)}: {figures}{lost}"
     change = f": it {speed_phrase(shown, 'before')}" if shown else ""
-    if comparison.verdict == "inconclusive" and comparison.bias and shown:
-        clause = busy_clause(comparison.disturbance, comparison.bias)
-        return f"{arm} {speed_phrase(shown, 'before', is_measured=True)}, {clause}{lost}"
     if comparison.verdict == "inconclusive":
-        reason = f"{comparison.reason}{lost if comparison.pairs else ''}"
+        busy = f"; {busy_note(comparison.disturbance)}" if comparison.qualifier == "busy" else ""
+        reason = f"{comparison.reason}{busy}{lost if comparison.pairs else ''}"
         either = f"{WORDS['faster']} or {WORDS['slower']}"
         return f"{INCONCLUSIVE}: whether {arm} became {either}{change} ({reason})"
-    busy = ", measured on a busy machine (provisional)" if comparison.provisional else ""
-    return f"{arm} became {WORDS[comparison.verdict]}{change}{busy}, over {over}{lost}"
+    return f"{arm} became {WORDS[comparison.verdict]}{change}{here}, {over}{lost}"
 
 
 def standing_text(ranking: Ranking) -> str:
     """Write where the first arm of a ranking stands: `first`, `equal`, `inconclusive (busy)`."""
-    if ranking.reason:
-        return INCONCLUSIVE_FEW
-    if any(behind.standing == "inconclusive" for behind in ranking.behind):
-        return INCONCLUSIVE_BUSY if ranking.provisional else INCONCLUSIVE
-    return decided(
-        "first" if ranking.sole else "equal",
-        provisional=ranking.provisional,
-        other_work_unknown=ranking.other_work_unknown,
-    )
+    is_open = any(behind.standing == "inconclusive" for behind in ranking.behind)
+    word = INCONCLUSIVE if is_open else "first" if ranking.sole else "equal"
+    return qualified(word, ranking.qualifier)

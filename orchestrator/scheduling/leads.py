@@ -36,10 +36,7 @@ def _leads_by_times(
         if not is_shown or ranked.among != "implementations" or not second.ratio:
             continue
         leader = arm_name(ranked.leader)
-        is_open = ranked.is_busy and not ranked.sole
-        if is_open and ranked.metric == time_metric:
-            text = f"{leader} measured {ratio(second.ratio)} as fast as {second.arm.short_name}"
-        elif ranked.metric == time_metric:
+        if ranked.metric == time_metric:
             text = (
                 f"{leader} {'is fastest' if ranked.sole else 'leads'}: "
                 f"{ratio(second.ratio)} as fast as {second.arm.short_name}"
@@ -49,9 +46,8 @@ def _leads_by_times(
                 f"{leader} {'has the least' if ranked.sole else 'leads in'} {ranked.metric}: "
                 f"{second.arm.short_name} has {ratio(second.ratio)} as much"
             )
-        busy = ", on a busy machine" if ranked.is_busy else ""
-        undecided = ": inconclusive" if is_open else ""
-        yield f"{text} over {counted(ranked.blocks, 'block')}{busy}{undecided}"
+        busy = " (busy)" if ranked.disturbed else ""
+        yield f"{text} over {counted(ranked.blocks, ranked.unit)}{busy}"
 
 
 def _leads_by_results(
@@ -66,7 +62,7 @@ def _leads_by_results(
     for ranked in rank_results(record, complete_rounds.match(record)):
         if ranked.metric not in record.objectives:
             continue
-        over = f"over {counted(ranked.blocks, 'block')}"
+        over = f"over {counted(ranked.blocks, ranked.unit)}"
         is_decided = bool(ranked.worse) and not ranked.as_good
         compared = [arm for arm in ranked.behind if arm.difference]
         apart = [b for b in compared if b.difference and abs(b.difference.value) > ranked.margin]

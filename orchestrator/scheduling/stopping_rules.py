@@ -24,7 +24,6 @@ def stopping_rules(spec: SweepSpec, plan: Plan) -> list[StoppingRule]:
                 plan.arms,
                 plan.repeats,
                 spec.baseline,
-                spec.disturbed.accept_provisional,
                 awaits_arms=bool(plan.awaited),
             )
         )

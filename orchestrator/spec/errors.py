@@ -105,6 +105,7 @@ _OF_MEDIAN = "name optuna.pruners:MedianPruner, which takes it"
 
 FORMER_KEYS: Mapping[str, str] = {
     "blocks": "write search.configs: auto (or {interval: …, at_least: …, at_most: …})",
+    "disturbed.accept_provisional": "leave it out: intervals on a busy machine count",
     "disturbed.action": "leave it out: a disturbed trial is marked",
     "search.pruner.interval_steps": _OF_MEDIAN,
     "search.pruner.n_min_trials": _OF_MEDIAN,

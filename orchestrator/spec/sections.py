@@ -400,12 +400,6 @@ class DisturbedSpec(WordedSection):
             "Ratio of the two calibration probes, before and after the epochs, beyond this."
         ),
     )
-    accept_provisional: bool = pydantic.Field(
-        False,
-        description=(
-            "With search.configs: auto, count speed-ups that were measured on a busy machine."
-        ),
-    )
 
 
 _PERCENT = re.compile(r"(\d+(?:\.\d+)?) ?%")

@@ -205,8 +205,7 @@ class SweepSpec(Strict):
     @property
     def disturbance_limits(self) -> DisturbanceLimits:
         """The limits of other load on a node during a trial."""
-        limits = self.disturbed.model_dump(exclude={"accept_provisional"})
-        return DisturbanceLimits(**limits)
+        return DisturbanceLimits(**self.disturbed.model_dump())
 
     @property
     def auto_blocks(self) -> AutoBlocks | None:

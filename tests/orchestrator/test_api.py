@@ -272,6 +272,11 @@ def test_errors_name_arguments_in_python_and_options_in_commands() -> None:
         rnnsweep.run_sweep(SPEC, {"repeats": 0})
 
 
+def test_a_former_argument_is_refused_with_what_replaces_it() -> None:
+    with pytest.raises(TypeError, match="busy_counts=True"):
+        rnnsweep.compare("old", "new", accept_provisional=True)  # type: ignore[call-arg]
+
+
 def test_what_errors_name_in_python_are_arguments_of_the_interface() -> None:
     """Each `as_typed(option, argument)` in the code names an option and an argument that exist."""
     functions = [getattr(api, name) for name in api.__all__]

@@ -16,7 +16,11 @@ from scipy.special import fdtri
 from orchestrator.analysis.comparisons.speed import Comparison
 from orchestrator.analysis.measures import TIMES, value_of
 from orchestrator.analysis.pairing import pairs
-from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, RoundSelection
+from orchestrator.analysis.pairing.complete_rounds import (
+    CompleteRounds,
+    Qualifier,
+    RoundSelection,
+)
 from orchestrator.analysis.results import result_metrics
 from orchestrator.analysis.statistics import regression
 from orchestrator.analysis.statistics.estimates import Estimate
@@ -36,7 +40,7 @@ class ParamEffect:
     `importance` is the share of the metric's variance between configs that the param alone explains
     (of a ratio: of its logarithm). `points` are the blocks, and `curve` is the fit, both with the
     other params at `held`. Intervals have the level `confidence`. If there is no fit, `reason`
-    explains it, and the points are not adjusted.
+    explains it, and the points are not adjusted. `qualifier` is as in a `Comparison`.
     """
 
     arm: Arm
@@ -49,6 +53,7 @@ class ParamEffect:
     curve: tuple[regression.CurvePoint, ...] = ()
     held: Mapping[str, ConfigValue] = field(default_factory=dict)
     confidence: float | None = None
+    qualifier: Qualifier | None = None
     reason: str | None = None
 
 
@@ -64,21 +69,26 @@ def effects(
     for metric in metrics if time is None else [time, *metrics]:
         is_ratio = metric == time
         for arm in matched.trials:
-            if values := _block_values(matched, arm, metric, is_ratio=is_ratio):
+            values, qualifier = _block_values(matched, arm, metric, is_ratio=is_ratio)
+            if values:
                 fit = Fit(design_of(tuple(values)), values, confidence, is_ratio=is_ratio)
-                found += [effect_of(arm, metric, fit, name, _CURVE) for name in fit.design.params]
+                found += [
+                    effect_of(arm, metric, fit, name, _CURVE, qualifier)
+                    for name in fit.design.params
+                ]
     return tuple(found)
 
 
 def effect_of(
-    arm: Arm, metric: str, fit: Fit, name: str, count: int, refusal: str | None = None
+    arm: Arm, metric: str, fit: Fit, name: str, count: int, qualifier: Qualifier | None
 ) -> ParamEffect:
-    """Return the effect of the param of this name, or the reason for none; a refusal is one.
+    """Return the effect of the param of this name, or the reason for none.
 
     The curve of a line has `count` points.
     """
-    effect = ParamEffect(arm, metric, name, fit.is_ratio, fit.points(name))
-    if reason := refusal or fit.design.refusal(name):
+    points = fit.points(name)
+    effect = ParamEffect(arm, metric, name, fit.is_ratio, points, qualifier=qualifier)
+    if reason := fit.design.refusal(name):
         return replace(effect, reason=reason)
     return replace(
         effect,
@@ -92,8 +102,8 @@ def effect_of(
 
 def _block_values(
     matched: CompleteRounds, arm: Arm, metric: str, *, is_ratio: bool
-) -> dict[int, float]:
-    """Return the mean of each block: times over quiet rounds, if enough blocks have one."""
+) -> tuple[dict[int, float], Qualifier | None]:
+    """Return the mean of each block, and what limits them; times are over selected rounds."""
     mean: pairs.Mean = pairs.geometric if is_ratio else fmean
     if is_ratio:
         values = pairs.positive_values(matched, arm, metric)
@@ -101,11 +111,12 @@ def _block_values(
         values = pairs.round_values(
             matched.trials[arm], lambda trial: value_of(trial, metric), mean
         )
-    selection = matched.select(values, (arm,)) if is_ratio else RoundSelection(sorted(values))
-    return {
+    selection = matched.select(values, (arm,)) if is_ratio else RoundSelection.of_all(values)
+    means = {
         block: mean([values[place].value for place in places])
         for block, places in selection.by_block.items()
     }
+    return means, selection.qualifier
 
 
 RegionVerdict = Literal["faster", "slower", "same", "inconclusive"]
@@ -128,9 +139,10 @@ class Crossover:
     """An arm's speed-up over another along one size, within what was tried.
 
     `effect` is the effect of the size on the speed-up, with a level that is corrected for all
-    curves of the report. `regions` are ordered by rising values. If the arms cross, the arm is
-    the faster one `above` or `below` the `crossing`, the value at which the curve crosses 1. If
-    fewer than four values were tried there is no line. `reason` explains an `inconclusive` verdict.
+    curves of the report; its `qualifier` is the comparison's. `regions` are ordered by rising
+    values. If the arms cross, the arm is the faster one `above` or `below` the `crossing`, the
+    value at which the curve crosses 1. If fewer than four values were tried there is no line.
+    `reason` explains an `inconclusive` verdict.
     """
 
     baseline: Arm
@@ -152,18 +164,11 @@ def crossovers(
     curves: list[tuple[Comparison, str, Design]] = []
     for comparison in comparisons:
         if comparison.baseline is not None and comparison.pairs:
-            design = design_of(tuple(pair.block for pair in comparison.pairs))
+            design = design_of(tuple(dict.fromkeys(pair.block for pair in comparison.pairs)))
             sizes = [name for name, param in design.params.items() if param.is_size]
             curves += [(comparison, size, design) for size in sizes]
-    family = sum(_refusal(*curve) is None for curve in curves)
+    family = sum(design.refusal(size) is None for _, size, design in curves)
     return tuple(_crossover_along(*curve, margin, family) for curve in curves)
-
-
-def _refusal(comparison: Comparison, name: str, design: Design) -> str | None:
-    """Return why there is no curve along this param; None if there is one."""
-    if comparison.bias is not None:
-        return "too few rounds were quiet"
-    return design.refusal(name)
 
 
 def _crossover_along(
@@ -179,10 +184,9 @@ def _crossover_along(
     values = {pair.block: pair.baseline / pair.arm for pair in comparison.pairs}
     confidence = 1 - (1 - comparison.plain_confidence) / max(1, family)
     fit = Fit(design, values, confidence, is_ratio=True)
-    reason = _refusal(comparison, name, design)
-    effect = effect_of(comparison.arm, metric, fit, name, _GRID, reason)
-    if reason:
-        return Crossover(base, effect, reason=reason)
+    effect = effect_of(comparison.arm, metric, fit, name, _GRID, comparison.qualifier)
+    if effect.reason:
+        return Crossover(base, effect, reason=effect.reason)
     grid = np.array([float(point.at) for point in effect.curve])
     with np.errstate(divide="ignore"):  # a level without an interval is between 0 and infinite
         middle, low, high = np.log([[p.value, p.low, p.high] for p in effect.curve]).T
@@ -202,8 +206,8 @@ def _crossover_along(
         return Crossover(base, effect, "crosses", faster, crossing, regions)
     if len(verdicts) > 1:
         return Crossover(base, effect, "partly", regions=regions)
-    if verdicts[0] == "inconclusive":
-        reason = "the band of the curve includes 1 at all sizes tried"
+    is_open = verdicts[0] == "inconclusive"
+    reason = "the band of the curve includes 1 at all sizes tried" if is_open else None
     return Crossover(base, effect, verdicts[0], regions=regions, reason=reason)
 
 

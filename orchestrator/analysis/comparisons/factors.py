@@ -18,9 +18,10 @@ from orchestrator.analysis.comparisons.ranking import Standing, standing_of
 from orchestrator.analysis.measures import value_of
 from orchestrator.analysis.pairing.complete_rounds import (
     CompleteRounds,
+    Qualifier,
     Round,
     RoundSelection,
-    typical_disturbance,
+    UnitKind,
 )
 from orchestrator.analysis.pairing.margins import judged_margin
 from orchestrator.analysis.pairing.pairs import positive_values, round_values
@@ -69,15 +70,13 @@ class Contrast:
 
     `effect` is a ratio, the other value's time over the best one's, or a difference of results, the
     best value's result minus the other one's. Its interval is the corrected one, which decides the
-    `standing`, or the plain one if there are too few blocks (`is_judged` is false). `bias` is the
-    largest factor that other work may have caused, None on a quiet machine.
+    `standing`, or the plain one if there are too few blocks (`is_judged` is false).
     """
 
     value: str
     standing: Standing
     effect: Estimate | None
     is_judged: bool
-    bias: float | None
     interactions: tuple[Interaction, ...]
 
 
@@ -87,8 +86,8 @@ class FactorAnswer:
 
     `metric` is the time of the speed-ups (`is_ratio`) or a result. `combinations` counts the
     combinations of other factors, which have all of the compared values; values that none of them
-    has are `left_out`. `provisional` verdicts are beyond what other work can have caused.
-    `other_work_unknown` is as in a `Comparison`; results do not depend on other work.
+    has are `left_out`. `unit`, `blocks` and `qualifier` are as in a `Ranking`; results do not
+    depend on other processes.
     """
 
     factor: FactorName
@@ -99,11 +98,11 @@ class FactorAnswer:
     best: str
     others: tuple[Contrast, ...]
     combinations: int
+    unit: UnitKind
     blocks: int
     left_out: tuple[str, ...]
-    provisional: bool
+    qualifier: Qualifier | None
     disturbance: Disturbance
-    other_work_unknown: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +233,6 @@ def _grid(factor: Factor, arms: Sequence[Arm]) -> _Grid | None:
 class _GridEffects:
     """The costs of a grid's arms in each block: logarithms of times, or results with their sign."""
 
-    matched: CompleteRounds
     grid: _Grid
     judging: _Judging
     selection: RoundSelection
@@ -247,13 +245,6 @@ class _GridEffects:
             fmean(self.costs[row[other]][block] - self.costs[row[better]][block] for row in rows)
             for block in range(self.blocks)
         ]
-
-    def bias(self, rows: Sequence[_Row], better: Hashable, other: Hashable) -> float:
-        """Return the largest bias of the effect by other work; 0 for results."""
-        if not self.judging.is_ratio:
-            return 0.0
-        pairs = ((row[better], row[other]) for row in rows)
-        return fmean(self.matched.bias(self.selection, pair) for pair in pairs)
 
     def order(self) -> list[Hashable]:
         """Return the values of the factor, the best one first."""
@@ -271,15 +262,15 @@ def _grid_effects(
     arms = [row[value] for row in grid.rows for value in grid.values]
     shared = set.intersection(*(set(values[arm]) for arm in arms))
     is_ratio = judging.is_ratio  # a disturbance does not change results
-    selection = matched.select(shared, arms) if is_ratio else RoundSelection(sorted(shared))
-    by_block = selection.by_block.values()
+    selection = matched.select(shared, arms) if is_ratio else RoundSelection.of_all(shared)
+    by_block = selection.by_unit.values()
     if not by_block:
         return None
     costs = {
         arm: [judging.sign * fmean(values[arm][place] for place in places) for places in by_block]
         for arm in arms
     }
-    return _GridEffects(matched, grid, judging, selection, costs, len(by_block))
+    return _GridEffects(grid, judging, selection, costs, len(by_block))
 
 
 def _answer(effects: _GridEffects, factors: Sequence[Factor]) -> FactorAnswer:
@@ -287,8 +278,7 @@ def _answer(effects: _GridEffects, factors: Sequence[Factor]) -> FactorAnswer:
     best, *others = order = effects.order()
     pairs = list(combinations(order, 2))  # the pairs of the best value come first
     differences = [effects.effect(grid.rows, *pair) for pair in pairs]
-    biases = [effects.bias(grid.rows, *pair) for pair in pairs]
-    judged = judge(differences, judging.margin, judging.error, biases)
+    judged = judge(differences, judging.margin, judging.error)
     interactions = _interactions(effects, factors, best, others)
     contrasts = tuple(
         Contrast(
@@ -296,12 +286,9 @@ def _answer(effects: _GridEffects, factors: Sequence[Factor]) -> FactorAnswer:
             standing=standing_of(judgement.conclusion),
             effect=judging.shown(judgement.corrected or estimates.t_interval(of_blocks)),
             is_judged=judgement.corrected is not None,
-            bias=math.exp(largest) if largest else None,
             interactions=interactions[other],
         )
-        for other, of_blocks, judgement, largest in zip(
-            others, differences, judged, biases, strict=False
-        )
+        for other, of_blocks, judgement in zip(others, differences, judged, strict=False)
     )
     return FactorAnswer(
         factor=grid.factor.name,
@@ -312,11 +299,11 @@ def _answer(effects: _GridEffects, factors: Sequence[Factor]) -> FactorAnswer:
         best=grid.texts[best],
         others=contrasts,
         combinations=len(grid.rows),
+        unit=effects.selection.unit_kind,
         blocks=effects.blocks,
         left_out=grid.left_out,
-        provisional=effects.selection.is_busy,
-        disturbance=typical_disturbance(effects.selection.disturbed.values()),
-        other_work_unknown=effects.selection.other_work_is_unknown,
+        qualifier=effects.selection.qualifier,
+        disturbance=effects.selection.disturbance,
     )
 
 
@@ -359,7 +346,7 @@ def _dependences(
 
     All contrasts of two values of another factor are one family.
     """
-    contrasts, differences, biases = [], [], []
+    contrasts, differences = [], []
     for other in others:
         for name, split in splits.items():
             for rows, other_rows in combinations(split.values(), 2):
@@ -370,10 +357,7 @@ def _dependences(
                     strict=True,
                 )
                 differences.append([effect - other_effect for effect, other_effect in by_block])
-                biases.append(
-                    effects.bias(rows, best, other) + effects.bias(other_rows, best, other)
-                )
-    judged = judge(differences, effects.judging.margin, effects.judging.error, biases)
+    judged = judge(differences, effects.judging.margin, effects.judging.error)
     verdicts: dict[tuple[Hashable, FactorName], list[Dependence]] = {}
     for contrast, judgement in zip(contrasts, judged, strict=True):
         verdict = _DEPENDENCES.get(judgement.conclusion, "inconclusive")

@@ -17,8 +17,9 @@ from scipy.special import stdtrit
 from orchestrator.analysis.measures import scopes_of, value_of
 from orchestrator.analysis.pairing.complete_rounds import (
     CompleteRounds,
+    Qualifier,
     Round,
-    typical_disturbance,
+    UnitKind,
 )
 from orchestrator.analysis.pairing.pairs import Baseline, positive_values
 from orchestrator.analysis.statistics import estimates
@@ -56,14 +57,12 @@ class Behind:
     """An arm compared with the leader of its group.
 
     `ratio` is its value over the leader's (geometric mean over blocks), with the corrected
-    interval, or the plain one if the blocks are too few for a standing. `bias` is the largest
-    factor that other work may have caused; None on a quiet machine.
+    interval, or the plain one if the blocks are too few for a standing.
     """
 
     arm: Arm
     standing: Standing
     ratio: Estimate | None
-    bias: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +73,8 @@ class Ranking:
     hardware `within` one implementation (and variant), or arms (`within` is empty). `sole` is true
     if the leader is significantly better than each other one. `disturbed` counts the `blocks` in
     which an arm was disturbed, if there were too few quiet ones, and `disturbance` has the causes
-    with their medians; if many are, the ranking is `provisional`. `reason` explains why no standing
-    is possible. `left_out` are arms of an earlier start that lack the rounds for a rank.
-    `other_work_unknown` is as in a `Comparison`.
+    with their medians. `unit` and `qualifier` are as in a `Comparison`. `reason` explains why no
+    standing is possible. `left_out` are arms of an earlier start that lack the rounds for a rank.
     """
 
     metric: str
@@ -84,19 +82,14 @@ class Ranking:
     within: str
     leader: Arm
     behind: tuple[Behind, ...]
+    unit: UnitKind
     blocks: int
     sole: bool
+    qualifier: Qualifier | None
     disturbed: int
     reason: str | None
     left_out: tuple[Arm, ...]
-    provisional: bool
     disturbance: Disturbance
-    other_work_unknown: bool
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether more than a third of the blocks are disturbed, be they enough for a standing."""
-        return 3 * self.disturbed > self.blocks
 
 
 def rankings(
@@ -167,7 +160,7 @@ def _rank(
     ranked = whole if len(whole) > 1 else list(logs_of)
     shared = set.intersection(*(set(logs_of[arm]) for arm in ranked))
     selection = matched.select(shared, ranked)
-    blocks = selection.by_block.values()
+    blocks = selection.by_unit.values()
     if len(ranked) < 2 or not blocks:
         return None
     logs = {
@@ -178,28 +171,25 @@ def _rank(
     differences = [
         (logs[second] - logs[first]).tolist() for first, second in combinations(order, 2)
     ]
-    biases = [matched.bias(selection, pair) for pair in combinations(order, 2)]
-    judged = judge(differences, math.log1p(margin), error, biases)
+    judged = judge(differences, math.log1p(margin), error)
     behind = []  # the pairs of the leader come first
-    of_leader = zip(order[1:], differences, judged, biases, strict=False)
-    for arm, logs_behind, judgement, bias in of_leader:
+    for arm, logs_behind, judgement in zip(order[1:], differences, judged, strict=False):
         ratio = estimates.exponential(judgement.corrected or estimates.t_interval(logs_behind))
-        standing = standing_of(judgement.conclusion)
-        behind.append(Behind(arm, standing, ratio, math.exp(bias) if bias else None))
+        behind.append(Behind(arm, standing_of(judgement.conclusion), ratio))
     return Ranking(
         metric,
         among,
         within,
         leader=order[0],
         behind=tuple(behind),
+        unit=selection.unit_kind,
         blocks=len(blocks),
         sole=all(other_arm.standing == "worse" for other_arm in behind),
+        qualifier=selection.qualifier,
         disturbed=0 if selection.quiet_only else len(selection.disturbed),
         reason=f"at least {MIN_BLOCKS} are needed" if len(blocks) < MIN_BLOCKS else None,
         left_out=tuple(arm for arm in logs_of if arm not in ranked),
-        provisional=selection.is_busy,
-        disturbance=typical_disturbance(selection.disturbed.values()),
-        other_work_unknown=selection.other_work_is_unknown,
+        disturbance=selection.disturbance,
     )
 
 
@@ -209,9 +199,13 @@ Trainers = Literal["warm", "fresh"]
 
 @dataclass(frozen=True, slots=True)
 class BlockExpense:
-    """One block: the extra compile time of the arm, and the time saved per step or prediction."""
+    """One block: the extra compile time of the arm, and the time saved per step or prediction.
+
+    It is of one `repeat` where repeats of one config are compared.
+    """
 
     block: int
+    repeat: int | None
     extra_compile_s: float
     saved_step_ms: float
 
@@ -223,7 +217,8 @@ class BreakEven:
     `steps` is the ratio of the means over blocks with Fieller's interval; None if it never pays off
     or is inconclusive, for `reason`. Only trials of warm trainers count, as the first one includes
     the start of its trainer, or all if all trainers are fresh (`trainers`). Intervals are corrected
-    for the number of pairs in the report (Bonferroni). A step is the prediction of a batch where
+    for the number of pairs in the report (Bonferroni). `unit` and `qualifier` are as in a
+    `Comparison`. A step is the prediction of a batch where
     predictions were timed.
     """
 
@@ -235,6 +230,8 @@ class BreakEven:
     saved_step_ms: Estimate | None = None
     blocks: tuple[BlockExpense, ...]
     trainers: Trainers
+    unit: UnitKind
+    qualifier: Qualifier | None
     reason: str | None = None
 
 
@@ -257,10 +254,11 @@ def break_evens(
             expenses = tuple(
                 BlockExpense(
                     block,
+                    repeat,
                     fmean(ours[place][0] - theirs[place][0] for place in rounds),
                     fmean(theirs[place][1] - ours[place][1] for place in rounds),
                 )
-                for block, rounds in selection.by_block.items()
+                for (block, repeat), rounds in selection.by_unit.items()
             )
             if expenses:
                 pair = BreakEven(
@@ -268,7 +266,8 @@ def break_evens(
                     baseline=base,
                     blocks=expenses,
                     trainers=trainers,
-                    reason="too few rounds were quiet" if selection.is_busy else None,
+                    unit=selection.unit_kind,
+                    qualifier=selection.qualifier,
                 )
                 pairs.setdefault(frozenset((arm, base)), pair)
     corrected = 1 - (1 - confidence) / max(1, len(pairs))
@@ -311,16 +310,17 @@ def _paid(
 def _judged(pair: BreakEven, confidence: float) -> BreakEven:
     """Return the pair with its verdict; the arm that compiles longer comes first."""
     if math.fsum(expense.extra_compile_s for expense in pair.blocks) < 0:
-        turned = (BlockExpense(e.block, -e.extra_compile_s, -e.saved_step_ms) for e in pair.blocks)
-        pair = replace(pair, arm=pair.baseline, baseline=pair.arm, blocks=tuple(turned))
+        turned = tuple(
+            replace(e, extra_compile_s=-e.extra_compile_s, saved_step_ms=-e.saved_step_ms)
+            for e in pair.blocks
+        )
+        pair = replace(pair, arm=pair.baseline, baseline=pair.arm, blocks=turned)
     extra = estimates.t_interval([expense.extra_compile_s for expense in pair.blocks], confidence)
     saved = estimates.t_interval([expense.saved_step_ms for expense in pair.blocks], confidence)
     pair = replace(pair, extra_compile_s=extra, saved_step_ms=saved)
     if extra is None or saved is None or len(pair.blocks) < MIN_BLOCKS:
         blocks = f"{counted(len(pair.blocks), 'block')} with {pair.trainers} trainers on both"
         return replace(pair, reason=f"{blocks}; at least {MIN_BLOCKS} are needed")
-    if pair.reason:  # too many disturbed rounds
-        return pair
     if extra.low <= 0:
         return replace(pair, reason="a difference of their compile times is not shown")
     if saved.high <= 0:

@@ -11,7 +11,12 @@ from statistics import fmean
 
 from orchestrator.analysis.comparisons.ranking import Standing, standing_of
 from orchestrator.analysis.measures import value_of
-from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Round, RoundSelection
+from orchestrator.analysis.pairing.complete_rounds import (
+    CompleteRounds,
+    Round,
+    RoundSelection,
+    UnitKind,
+)
 from orchestrator.analysis.pairing.margins import judged_margin
 from orchestrator.analysis.pairing.pairs import round_values
 from orchestrator.analysis.results import result_metrics
@@ -39,13 +44,17 @@ class WorseResult:
 
 @dataclass(frozen=True, slots=True)
 class ResultRanking:
-    """The arms that do one amount of work, ranked by the mean of a result over their blocks."""
+    """The arms that do one amount of work, ranked by the mean of a result over their blocks.
+
+    `blocks` counts repeats where the `unit` is a repeat of the only config.
+    """
 
     metric: str
     direction: Direction
     leader: Arm
     value: float
     behind: tuple[WorseResult, ...]
+    unit: UnitKind
     blocks: int
     margin: float
 
@@ -91,7 +100,8 @@ def _rank(
     direction: Direction,
     values: Mapping[Arm, Mapping[Round, float]],
 ) -> ResultRanking:
-    places = RoundSelection(sorted(matched.rounds)).by_block.values()
+    selection = RoundSelection.of_all(matched.rounds)
+    places = selection.by_unit.values()
     means = {
         arm: [fmean(of_rounds[place] for place in rounds) for rounds in places]
         for arm, of_rounds in values.items()
@@ -115,7 +125,14 @@ def _rank(
             )
         )
     return ResultRanking(
-        metric, direction, leader, fmean(means[leader]), tuple(behind), len(places), margin.value
+        metric=metric,
+        direction=direction,
+        leader=leader,
+        value=fmean(means[leader]),
+        behind=tuple(behind),
+        unit=selection.unit_kind,
+        blocks=len(places),
+        margin=margin.value,
     )
 
 

@@ -13,7 +13,7 @@ from typing import Literal
 from orchestrator.analysis.comparisons.results import ResultComparison, compare_results
 from orchestrator.analysis.measures import TIMES
 from orchestrator.analysis.pairing import pairs
-from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, typical_disturbance
+from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Qualifier, UnitKind
 from orchestrator.analysis.pairing.pairs import Baseline, Pair, PairedTimes
 from orchestrator.analysis.statistics import estimates, verdicts
 from orchestrator.analysis.statistics.estimates import MIN_BLOCKS, Estimate
@@ -41,16 +41,15 @@ class Comparison:
     `MIN_BLOCKS`. `reason` explains an `inconclusive` verdict. `blocks_needed` estimates how many
     more blocks give which half-width (of the logarithm of the ratio).
 
-    `bias` is None unless too few rounds were quiet: then it is the largest factor that such other
-    work was measured to cause, infinite if that was not measured. A verdict is then `provisional`:
-    its whole interval is further from 1 than the bias.
+    The numbers of blocks are numbers of repeats where the `unit` is a repeat: then there is one
+    config, and the verdict is about it. `qualifier` is what limits the verdict; `busy` if some of
+    the compared blocks were disturbed, because fewer than `MIN_BLOCKS` were quiet.
 
     With `different_mathematics` the arm or its baseline computes something else than its reference:
     then their times are not compared. `measures` are the measuring modes of both.
-    `disturbed_blocks` are those in which a side's timing was disturbed, `disturbance` the causes
-    with their median over these blocks. With `quiet_only` the pairs are over undisturbed rounds.
-    With `other_work_unknown` the trials of more than a third of the blocks were too short to
-    observe what other processes took.
+    `disturbed` are the blocks (or the repeats of one config) in which a side's timing was
+    disturbed, `disturbance` the causes with their medians over these. With `quiet_only` the pairs
+    are over undisturbed rounds.
     `not_interleaved_rounds` counts those excluded because the arms should have been interleaved and
     were not. `results` are the comparisons of what training achieved, the one by the first
     objective first; a metric of which fewer than two blocks have both values is left out.
@@ -59,9 +58,11 @@ class Comparison:
     arm: Arm
     baseline: Arm | None
     metric: str | None
+    unit: UnitKind
     pairs: tuple[Pair, ...]
     speedup: Estimate | None
     verdict: Verdict
+    qualifier: Qualifier | None
     reason: str | None
     corrected: Estimate | None
     confidence: float | None
@@ -72,22 +73,15 @@ class Comparison:
     results: tuple[ResultComparison, ...]
     measures: tuple[MeasureMode, MeasureMode]
     quiet_only: bool
-    disturbed_blocks: tuple[int, ...]
+    disturbed: tuple[int, ...]
     disturbance: Mapping[str, float]
-    other_work_unknown: bool
     not_interleaved_rounds: int
-    provisional: bool
-    bias: float | None
     different_mathematics: bool
 
     @property
     def label(self) -> str:
-        """`slower`, `slower (provisional)`, or `slower (other work unknown)`."""
-        if self.provisional:
-            return f"{self.verdict} (provisional)"
-        if self.other_work_unknown and self.verdict != "inconclusive":
-            return f"{self.verdict} (other work unknown)"
-        return self.verdict
+        """The verdict with its qualifier: `slower`, or `slower (busy)`."""
+        return f"{self.verdict} ({self.qualifier})" if self.qualifier else self.verdict
 
     @property
     def result(self) -> ResultComparison | None:
@@ -122,21 +116,23 @@ def compare_arms(
     ]
     margin = record.criteria.margins.speed
     plain = estimates.confidence_for(record.criteria.auto_blocks)  # widths may have ended the sweep
-    log_ratios, biases = [times.log_ratios for times in paired], [times.bias for times in paired]
-    speeds = verdicts.judge(log_ratios, math.log1p(margin), 1 - plain, biases)
+    log_ratios = [times.log_ratios for times in paired]
+    speeds = verdicts.judge(log_ratios, math.log1p(margin), 1 - plain)
     results = compare_results(record, matched, sides)
     comparisons = []
     for (arm, base), times, speed in zip(sides, paired, speeds, strict=True):
-        disturbed = times.selection.disturbed
+        selection = times.selection
         verdict = _SPEED.get(speed.conclusion, "inconclusive")
         comparisons.append(
             Comparison(
                 arm=arm,
                 baseline=base,
                 metric=metric,
+                unit=selection.unit_kind,
                 pairs=times.pairs,
                 speedup=times.ratio(plain),
                 verdict=verdict,
+                qualifier=selection.qualifier,
                 reason=_reason(matched, (arm, base), metric, times, different)
                 if verdict == "inconclusive"
                 else None,
@@ -148,13 +144,10 @@ def compare_arms(
                 blocks_needed=speed.blocks_needed,
                 results=results.get(arm, ()),
                 measures=(arm.measure, (base or arm).measure),
-                quiet_only=times.selection.quiet_only,
-                disturbed_blocks=tuple(sorted(disturbed)),
-                disturbance=typical_disturbance(disturbed.values()),
-                other_work_unknown=times.selection.other_work_is_unknown,
+                quiet_only=selection.quiet_only,
+                disturbed=selection.disturbed_numbers,
+                disturbance=selection.disturbance,
                 not_interleaved_rounds=len(matched.not_interleaved((arm, base or arm))),
-                provisional=speed.provisional,
-                bias=math.exp(times.bias) if times.bias else None,
                 different_mathematics=bool({arm, base} & set(different)),
             )
         )
@@ -182,4 +175,4 @@ def _reason(
     if len(times.pairs) < MIN_BLOCKS:
         number = counted(len(times.pairs), "block") if times.pairs else "no complete block"
         return f"{number}; at least {MIN_BLOCKS} are needed"
-    return verdicts.inconclusive_reason(times.bias)
+    return "the interval includes 1 and exceeds the margin"

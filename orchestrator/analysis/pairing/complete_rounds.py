@@ -9,9 +9,8 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
-from orchestrator.analysis.statistics.bias import largest_bias
 from orchestrator.analysis.statistics.estimates import MIN_BLOCKS
 from orchestrator.core.arms import Arm, HardwareRef
 from orchestrator.core.disturbance import Disturbance
@@ -22,6 +21,15 @@ Round = tuple[int, int]
 """Block and repeat."""
 
 _REASONS = ("complete", "failed", "wrong_kernel", "pruned")
+
+UnitKind = Literal["config", "repeat"]
+"""What an interval is over: configs, or the repeats of the only config."""
+
+Unit = tuple[int, int | None]
+"""A block; with its repeat where repeats are the units."""
+
+Qualifier = Literal["few configs", "busy"]
+"""What limits a verdict: too few configs (or repeats of one), or a machine that was busy."""
 
 Observations = Mapping[tuple[HardwareRef, str, Round], Disturbance]
 """What disturbed a round on one class of hardware of a node; empty for a quiet one."""
@@ -39,8 +47,8 @@ def typical_disturbance(disturbances: Iterable[Disturbance]) -> Disturbance:
 def observe_rounds(trials: Iterable[FinishedTrial]) -> Observations:
     """Return what disturbed each round, by its trials of which that is known.
 
-    One disturbed trial makes a round disturbed. Trials that were too short to observe other work
-    count as their round does (see `disturbance_of`).
+    One disturbed trial makes a round disturbed. Trials that were too short to observe other
+    processes count as their round does (see `disturbance_of`).
     """
     observed: dict[tuple[HardwareRef, str, Round], list[Disturbance]] = defaultdict(list)
     for trial in trials:
@@ -52,11 +60,12 @@ def observe_rounds(trials: Iterable[FinishedTrial]) -> Observations:
     }
 
 
-def disturbance_of(trial: FinishedTrial, observations: Observations) -> Disturbance | None:
-    """Return what disturbed a trial: nothing for a quiet one, and None if that is unknown."""
-    if trial.disturbance or not trial.other_work_is_unknown:
+def disturbance_of(trial: FinishedTrial, observations: Observations) -> Disturbance:
+    """Return what disturbed a trial; nothing for a quiet one, and where nothing is known."""
+    was_too_short = trial.telemetry.was_recorded and "others_cpu_pct" not in trial.metrics
+    if trial.disturbance or not was_too_short:
         return trial.disturbance
-    return observations.get(_place_of(trial))
+    return observations.get(_place_of(trial), {})
 
 
 def _place_of(trial: FinishedTrial) -> tuple[HardwareRef, str, Round]:
@@ -77,7 +86,7 @@ class CompleteRounds:
 
     `trials` are the trials of these rounds, by arm and round. `set_aside` are planned arms
     without a complete trial, `former` arms of earlier starts, and `gaps` the excluded blocks.
-    `observations` are what is known of other work in each round.
+    `observations` are what is known of other processes in each round.
     """
 
     blocks: tuple[int, ...]
@@ -120,75 +129,67 @@ class CompleteRounds:
                     ids[arm.hardware_class, trials[-1].node, place].add(round_id)
         return frozenset(place for (*_, place), distinct in ids.items() if len(distinct) > 1)
 
-    def disturbance_of(self, trial: FinishedTrial) -> Disturbance | None:
-        """Return what disturbed a trial: nothing for a quiet one, and None if that is unknown."""
-        return disturbance_of(trial, self.observations)
-
     def select(self, rounds: Iterable[Round], arms: Sequence[Arm]) -> RoundSelection:
-        """Select of these rounds those over which times of these arms are compared."""
+        """Select of these rounds those over which times of these arms are compared.
+
+        They are the quiet rounds if at least `MIN_BLOCKS` units have one, else all.
+        """
         every = sorted(set(rounds) - self.not_interleaved(arms))
         noisy: dict[Round, list[Disturbance]] = defaultdict(list)
-        unobserved: set[Round] = set()
         for arm in arms:
             for place, trials in self.trials.get(arm, {}).items():
-                for disturbance in map(self.disturbance_of, trials):
-                    if disturbance is None:
-                        unobserved.add(place)
-                    elif disturbance:
+                for trial in trials:
+                    if disturbance := disturbance_of(trial, self.observations):
                         noisy[place].append(disturbance)
-        of_block: dict[int, list[Disturbance]] = defaultdict(list)
+        unit_kind = unit_kind_of(every)
+        of_unit: dict[Unit, list[Disturbance]] = defaultdict(list)
         for place in every:
-            of_block[place[0]] += noisy.get(place, ())
-        disturbed = {block: typical_disturbance(d) for block, d in of_block.items() if d}
+            of_unit[unit_of(place, unit_kind)] += noisy.get(place, ())
+        disturbed = {unit: typical_disturbance(d) for unit, d in of_unit.items() if d}
         quiet = [place for place in every if place not in noisy]
-        used, undisturbed = (len({block for block, _ in places}) for places in (every, quiet))
-        if not disturbed or undisturbed >= MIN_BLOCKS:
-            return RoundSelection(quiet, disturbed, _blocks_of(unobserved.intersection(quiet)))
-        is_busy = used >= MIN_BLOCKS and 3 * len(disturbed) > used
-        blocks = _blocks_of(unobserved.intersection(every))
-        return RoundSelection(every, disturbed, blocks, quiet_only=False, is_busy=is_busy)
-
-    def bias(self, selection: RoundSelection, arms: tuple[Arm, Arm]) -> float:
-        """Return the largest bias of a log-ratio of times of two arms over selected rounds.
-
-        It is 0 if few of them are disturbed. Arms that take turns share the other work. Where the
-        other work is unknown, it counts as much as in the median of the disturbed blocks.
-        """
-        if not selection.is_busy:
-            return 0.0
-        usual = typical_disturbance(selection.disturbed.values())
-        disturbances, baseline_disturbances = (
-            {
-                place: usual if (found := self.disturbance_of(trial)) is None else found
-                for place in selection.rounds
-                for trial in self.trials[arm].get(place, ())
-            }
-            for arm in arms
-        )
-        rounds = [(disturbances[r], baseline_disturbances[r]) for r in selection.rounds]
-        return largest_bias(arms, rounds)
+        is_enough = len({unit_of(place, unit_kind) for place in quiet}) >= MIN_BLOCKS
+        if not disturbed or is_enough:
+            return RoundSelection(quiet, unit_kind, disturbed)
+        return RoundSelection(every, unit_kind, disturbed, quiet_only=False)
 
 
 @dataclass(frozen=True, slots=True)
 class RoundSelection:
-    """The rounds over which times are compared: quiet ones if enough blocks have one, else all.
+    """The rounds over which arms are compared: quiet ones if enough units have one, else all.
 
-    `disturbed` has the disturbance of each disturbed block: the median of its trials. `is_busy` is
-    true if there are enough blocks but too many are disturbed for a verdict that is not
-    provisional. Of the blocks that are compared, `unobserved` have trials of which it is unknown
-    whether other work disturbed them.
+    A unit is a config, repeats averaged first, or (`unit_kind`) a repeat of the only config.
+    `disturbed` has the disturbance of each disturbed unit: the median of its trials.
     """
 
     rounds: Sequence[Round] = ()
-    disturbed: Mapping[int, Disturbance] = field(default_factory=dict)
-    unobserved: tuple[int, ...] = ()
+    unit_kind: UnitKind = "config"
+    disturbed: Mapping[Unit, Disturbance] = field(default_factory=dict)
     quiet_only: bool = True
-    is_busy: bool = False
+
+    @classmethod
+    def of_all(cls, rounds: Iterable[Round]) -> RoundSelection:
+        """Select all of these rounds: a disturbance does not change results."""
+        every = sorted(rounds)
+        return cls(every, unit_kind_of(every))
 
     @property
-    def other_work_is_unknown(self) -> bool:
-        """Whether it is unknown of more than a third of the blocks if they were disturbed."""
-        return 3 * len(self.unobserved) > len(self.by_block)
+    def disturbance(self) -> Disturbance:
+        """The causes of the disturbed units with their median figures."""
+        return typical_disturbance(self.disturbed.values())
+
+    @property
+    def disturbed_numbers(self) -> tuple[int, ...]:
+        """The numbers of the disturbed blocks, or of the disturbed repeats of one config."""
+        numbers = (block if repeat is None else repeat for block, repeat in self.disturbed)
+        return tuple(sorted(numbers))
+
+    @property
+    def by_unit(self) -> dict[Unit, list[Round]]:
+        """The rounds of each unit."""
+        units: dict[Unit, list[Round]] = defaultdict(list)
+        for place in self.rounds:
+            units[unit_of(place, self.unit_kind)].append(place)
+        return units
 
     @property
     def by_block(self) -> dict[int, list[Round]]:
@@ -198,9 +199,24 @@ class RoundSelection:
             blocks[place[0]].append(place)
         return blocks
 
+    @property
+    def qualifier(self) -> Qualifier | None:
+        """What limits a verdict over these rounds; None without a round."""
+        if self.rounds and len(self.by_unit) < MIN_BLOCKS:
+            return "few configs"
+        return None if self.quiet_only else "busy"
 
-def _blocks_of(rounds: Iterable[Round]) -> tuple[int, ...]:
-    return tuple(sorted({block for block, _ in rounds}))
+
+def unit_kind_of(rounds: Collection[Round]) -> UnitKind:
+    """Return `repeat` for enough repeats of one config, whose interval is about that config."""
+    is_one_config = len({block for block, _ in rounds}) == 1
+    return "repeat" if is_one_config and len(rounds) >= MIN_BLOCKS else "config"
+
+
+def unit_of(place: Round, kind: UnitKind) -> Unit:
+    """Return the unit that a round belongs to."""
+    block, repeat = place
+    return block, repeat if kind == "repeat" else None
 
 
 @dataclass(frozen=True, slots=True)

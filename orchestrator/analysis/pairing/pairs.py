@@ -32,10 +32,12 @@ class Pair:
     """One block's values of one metric on both sides, each the mean over its shared rounds.
 
     Times have their geometric mean, so that a round that was slow on both sides weighs no more than
-    the others, results their arithmetic mean. `arm_runs` and `baseline_runs` are run ids.
+    the others, results their arithmetic mean. `arm_runs` and `baseline_runs` are run ids. Where
+    repeats of one config are compared, a pair is of one `repeat`; else that is None.
     """
 
     block: int
+    repeat: int | None
     arm: float
     baseline: float
     rounds: int
@@ -57,14 +59,10 @@ RoundValues = Mapping[Round, RoundValue]
 
 @dataclass(frozen=True, slots=True)
 class PairedTimes:
-    """The pairs of blocks of two arms by a time, over selected rounds.
-
-    `bias` is the largest that other work may have caused in a log-ratio; 0 if few are disturbed.
-    """
+    """The pairs of blocks of two arms by a time, over selected rounds."""
 
     pairs: tuple[Pair, ...] = ()
     selection: RoundSelection = field(default_factory=RoundSelection)
-    bias: float = 0.0
 
     @property
     def log_ratios(self) -> list[float]:
@@ -80,11 +78,11 @@ def _pairs(
     values: tuple[RoundValues, RoundValues], selection: RoundSelection, mean: Mean
 ) -> tuple[Pair, ...]:
     pairs = []
-    for block, rounds in selection.by_block.items():
+    for (block, repeat), rounds in selection.by_unit.items():
         sides = [[by_place[place] for place in rounds] for by_place in values]
         means = [mean([item.value for item in side]) for side in sides]
         runs = [tuple(run for item in side for run in item.runs) for side in sides]
-        pairs.append(Pair(block, means[0], means[1], len(rounds), runs[0], runs[1]))
+        pairs.append(Pair(block, repeat, means[0], means[1], len(rounds), runs[0], runs[1]))
     return tuple(pairs)
 
 
@@ -160,7 +158,7 @@ def pair_results(matched: CompleteRounds, arm: Arm, base: Arm, metric: str) -> P
         round_values(matched.trials.get(side, {}), lambda trial: value_of(trial, metric), fmean)
         for side in (arm, base)
     )
-    shared = RoundSelection(sorted(arm_values.keys() & base_values.keys()))
+    shared = RoundSelection.of_all(arm_values.keys() & base_values.keys())
     return PairedResults(_pairs((arm_values, base_values), shared, fmean))
 
 
@@ -174,8 +172,7 @@ def pair_times(matched: CompleteRounds, arm: Arm, base: Arm, metric: str | None)
         return PairedTimes()
     values = positive_values(matched, arm, metric), positive_values(matched, base, metric)
     selection = matched.select(values[0].keys() & values[1].keys(), (base, arm))
-    bias = matched.bias(selection, (arm, base))
-    return PairedTimes(_pairs(values, selection, geometric), selection, bias)
+    return PairedTimes(_pairs(values, selection, geometric), selection)
 
 
 def time_metric(matched: CompleteRounds) -> str | None:

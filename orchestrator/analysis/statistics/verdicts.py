@@ -6,7 +6,7 @@
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Literal
 
@@ -36,7 +36,7 @@ class Judgement:
     `corrected` is the interval that decides the conclusion, at the level `confidence`; `p_value`
     is the probability of such data without a difference, adjusted by Holm's procedure: below 5 %
     if it rejects. All are None where there are too few blocks for one. `blocks_needed` is set where
-    the conclusion is open. A `provisional` conclusion is beyond the bias of disturbed blocks.
+    the conclusion is open.
     """
 
     conclusion: Conclusion
@@ -44,20 +44,17 @@ class Judgement:
     confidence: float | None = None
     p_value: float | None = None
     blocks_needed: BlocksNeeded | None = None
-    provisional: bool = False
 
 
 def judge(
     comparisons: Sequence[Sequence[float]],
     margin: float,
     error: float = 1 - estimates.CONFIDENCE,
-    biases: Sequence[float] = (),
 ) -> tuple[Judgement, ...]:
     """Judge the comparisons of one family, each by its blocks' log-ratios or differences.
 
     The margin is the difference that does not matter, on the scale of these numbers; `error` is the
-    share of sweeps in which one of them may wrongly differ. `biases` are the largest of each
-    comparison, 0 for quiet blocks.
+    share of sweeps in which one of them may wrongly differ.
     """
     judgements = [Judgement("inconclusive")] * len(comparisons)
     places = [
@@ -68,21 +65,7 @@ def judge(
     same = _holm([same_p for _, same_p in p_values], error)
     for place, differs_step, same_step in zip(places, differs, same, strict=True):
         judgements[place] = _judgement(comparisons[place], margin, differs_step, same_step)
-    if not biases:
-        return tuple(judgements)
-    return tuple(
-        _beyond(bias, judgement) for bias, judgement in zip(biases, judgements, strict=True)
-    )
-
-
-def _beyond(bias: float, judgement: Judgement) -> Judgement:
-    """Return a judgement as provisional if it is beyond the bias, else as inconclusive."""
-    shown = judgement.corrected
-    if not bias or shown is None:
-        return judgement
-    if shown.low > bias or shown.high < -bias:
-        return replace(judgement, provisional=True)
-    return replace(judgement, conclusion="inconclusive", blocks_needed=None)
+    return tuple(judgements)
 
 
 def blocks_for(deviation: float, half_width: float, error: float) -> int | None:
@@ -186,12 +169,3 @@ def _blocks_needed(values: Sequence[float], margin: float, level: float) -> Bloc
         if needed > n:
             return BlocksNeeded(needed - n, half_width)
     return None
-
-
-def inconclusive_reason(bias: float) -> str:
-    """Return why an interval over enough blocks is inconclusive; `bias` is 0 for quiet ones."""
-    if not bias:
-        return "the interval includes 1 and exceeds the margin"
-    if bias == math.inf:
-        return "on a busy machine, and what such other work may cause was not measured"
-    return f"on a busy machine, where other work alone may cause up to {math.exp(bias):.2g} ×"

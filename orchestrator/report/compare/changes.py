@@ -124,7 +124,7 @@ class Changes:
     `configs` has the config of each block. `incomplete` has the states of sides that are not
     complete, `unlike_inputs` the inputs whose difference prevents a comparison of accuracies.
     `canary_speedup` is the time of the calibration probe before divided by that after; None if it
-    did not run. With `accept_provisional` provisional verdicts count.
+    did not run. With `busy_counts` verdicts on a busy machine count.
     """
 
     before: str
@@ -139,7 +139,7 @@ class Changes:
     only_after: tuple[Arm, ...]
     unlike_inputs: str | None
     canary_speedup: float | None
-    accept_provisional: bool = False
+    busy_counts: bool = False
 
     def __repr__(self) -> str:
         """Return the two sides, and the verdict on each arm."""
@@ -152,8 +152,7 @@ class Changes:
 
         Arms that only the later side has are not among them: they cannot have become slower.
         """
-        accept = as_typed("--accept-provisional", "accept_provisional=True")
-        busy = f"measured on a busy machine: {accept} counts it"
+        busy = f"busy: {as_typed('--busy-counts', 'busy_counts=True')} counts it"
         reasons = (
             (a.after, a.inconclusive_reason or ("" if self.counts(a.comparison) else busy))
             for a in self.arms
@@ -164,8 +163,8 @@ class Changes:
         )
 
     def counts(self, comparison: Comparison) -> bool:
-        """Return True unless the verdict is provisional and those are not accepted."""
-        return self.accept_provisional or not comparison.provisional
+        """Return True unless the verdict is of a busy machine, which is open by default."""
+        return self.busy_counts or comparison.qualifier != "busy"
 
     @property
     def all_inconclusive(self) -> bool:
@@ -338,9 +337,11 @@ def _labelled(arm: Arm, side: Side) -> Arm:
 def _as_one(
     before: Side, after: Side, pairs: _Pairs, *, is_accuracy_comparable: bool
 ) -> tuple[SweepRecord, tuple[Config, ...]]:
-    """Return both sweeps as one, with a block for each config, and the configs."""
-    # Configs include the settings that the other side searches. Of the repeats of a config only the
-    # quiet ones are kept, if there are any.
+    """Return both sweeps as one, with a block for each config, and the configs.
+
+    Configs include the settings that the other side searches. Repeats of the only config that both
+    sides completed are compared; else the repeats of a config are one round.
+    """
     trials: list[FinishedTrial] = []
     blocks: dict[str, int] = {}
     configs: dict[int, Config] = {}
@@ -359,14 +360,28 @@ def _as_one(
                 for result in result_metrics(side.record, metrics):
                     del metrics[result]
             arm = _labelled(trial.arm, side)
-            moved = replace(trial.trial, arm=arm, block=block, config=config, repeat=0)
+            moved = replace(trial.trial, arm=arm, block=block, config=config)
             outcome = replace(trial.outcome, metrics=metrics)
             trials.append(FinishedTrial(moved, outcome, trial.run_id))
-    quiet = {(t.arm, t.block) for t in trials if t.status == "complete" and not t.disturbance}
-    kept = [t for t in trials if not t.disturbance or (t.arm, t.block) not in quiet]
+    completed = [
+        {trial.block for trial in trials if trial.status == "complete" and trial.arm in arms}
+        for arms in ({_labelled(arm, side) for arm in side.arms} for side in (before, after))
+    ]
+    if len(completed[0] & completed[1]) != 1:
+        trials = _in_one_round(trials)
     datasets = (*before.record.datasets, *after.record.datasets)
-    joint = replace(after.record, trials=tuple(kept), current=(), datasets=datasets)
+    joint = replace(after.record, trials=tuple(trials), current=(), datasets=datasets)
     return joint, tuple(configs.values())
+
+
+def _in_one_round(trials: Sequence[FinishedTrial]) -> list[FinishedTrial]:
+    """Return the repeats of each config as one round: the quiet ones, if there are any."""
+    quiet = {(t.arm, t.block) for t in trials if t.status == "complete" and not t.disturbance}
+    return [
+        replace(t, trial=replace(t.trial, repeat=0))
+        for t in trials
+        if not t.disturbance or (t.arm, t.block) not in quiet
+    ]
 
 
 def _matched(record: SweepRecord, sides: _Pairs, metric: str | None) -> CompleteRounds:
@@ -417,7 +432,7 @@ def _compared(
         comparison = judged
         if is_small and judged.verdict in ("faster", "slower"):
             reason = f"{judged.verdict}, but possibly within the margin"
-            comparison = replace(judged, verdict="inconclusive", reason=reason, provisional=False)
+            comparison = replace(judged, verdict="inconclusive", reason=reason)
         comparisons[judged.arm] = comparison
     return comparisons
 

@@ -14,7 +14,7 @@ from orchestrator.report.formats.json_format import to_plain_data
 from orchestrator.report.verdicts import RESULT_WORDS, speed_ratio, verdict_label
 from orchestrator.report.wording import ArmNames, deciding_interval, gain, result_name
 
-CHANGES = Format("a comparison", 5, id="rnnsweep-compare")
+CHANGES = Format("a comparison", 6, id="rnnsweep-compare")
 
 
 def changes_document(changes: Changes) -> Document:
@@ -41,7 +41,7 @@ def changes_document(changes: Changes) -> Document:
 def _figures(changes: Changes, name: ArmNames) -> Section:
     columns: list[Column[ArmChange]] = [
         Column("arm", lambda arm: name(arm.after)),
-        Column("configs", lambda arm: arm.configs),
+        Column(f"{changes.arms[0].comparison.unit}s", lambda arm: arm.configs),
         Column(
             "speed-up", lambda a: deciding_interval(a.comparison), show=speed_ratio, numeric=True
         ),

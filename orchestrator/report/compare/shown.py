@@ -16,10 +16,10 @@ class ShownChanges(Changes):
     """The changes between two sweeps: `print` shows all of them, a notebook the same as HTML."""
 
     @classmethod
-    def of(cls, changes: Changes, *, accept_provisional: bool) -> Self:
+    def of(cls, changes: Changes, *, busy_counts: bool) -> Self:
         """Return these changes as an object that shows itself."""
         content = {item.name: getattr(changes, item.name) for item in fields(Changes)}
-        return cls(**content | {"accept_provisional": accept_provisional})
+        return cls(**content | {"busy_counts": busy_counts})
 
     def __str__(self) -> str:
         """Return the changes, as `rnnsweep compare` prints them."""

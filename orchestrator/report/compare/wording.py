@@ -12,6 +12,8 @@ from orchestrator.report.verdicts import (
     INCONCLUSIVE,
     RESULT_WORDS,
     change_sentence,
+    for_this_config,
+    over_units,
 )
 from orchestrator.report.wording import ArmNames, deciding_interval, result_name
 
@@ -79,7 +81,7 @@ def _needs(arm: ArmChange, name: ArmNames) -> Iterator[Bullet]:
         yield Bullet(
             Kind.SLOWER if has_grown else Kind.FASTER,
             f"{_named(arm, name)} needs {'more' if has_grown else 'less'} {NEEDS[metric]}: "
-            f"{factor}, over {counted(len(need.pairs), 'config')}",
+            f"{factor}{for_this_config(need.unit)}, {over_units(need)}",
         )
 
 
@@ -106,12 +108,10 @@ def change_notes(changes: Changes, name: ArmNames) -> Iterator[str]:
     )
     if any(arm.is_on_other_hardware for arm in changes.arms):
         yield "Arms whose hardware differs are compared, but never fail a comparison."
-    if any(not arm.comparison.quiet_only for arm in changes.arms):
-        accept = as_typed("--accept-provisional", "accept_provisional=True")
+    if any(arm.comparison.qualifier == "busy" for arm in changes.arms):
         yield (
-            "Some trials were disturbed; they are included, because too few were quiet. "
-            f"Provisional verdicts count with {accept}; repeat the sweep on a quiet machine "
-            f"({as_typed('--fresh', 'fresh=True')}) for others."
+            "Verdicts marked busy include disturbed trials, because too few were quiet. They count "
+            f"with {as_typed('--busy-counts', 'busy_counts=True')} only."
         )
     if changes.unlike_inputs:
         yield f"Accuracies are not compared: the {changes.unlike_inputs} differ."

@@ -28,7 +28,7 @@ _STYLES: Mapping[Kind, str] = {
     Kind.FAILED: "bold red",
     Kind.DIFFERENT_MATHEMATICS: "bold red",
     Kind.INCONCLUSIVE: "bold yellow",
-    Kind.PROVISIONAL: "bold yellow",
+    Kind.BUSY: "bold yellow",
     Kind.MISSING: "bold yellow",
 }
 """The colours of bullets in a terminal."""

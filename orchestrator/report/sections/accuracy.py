@@ -62,7 +62,7 @@ def _table(summary: ReportSummary, name: ArmNames, metric: str) -> Table:
         Column(
             f"Δ {metric} (95 % CI)", partial(gain, metric=metric), show=difference, numeric=True
         ),
-        Column("configs", blocks),
+        Column(f"{summary.comparisons[0].unit}s", blocks),
         Column(result_name(metric), verdict),
     ]
     compared = [comparison for comparison in summary.comparisons if _result(comparison, metric)]

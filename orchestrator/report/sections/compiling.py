@@ -9,7 +9,7 @@ from orchestrator.analysis.statistics.formatting import (
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.text import counted
 from orchestrator.report.document import Bullet, Kind, Section
-from orchestrator.report.verdicts import INCONCLUSIVE
+from orchestrator.report.verdicts import INCONCLUSIVE, for_this_config, qualified
 from orchestrator.report.wording import ArmNames, step_noun
 
 
@@ -49,6 +49,7 @@ def break_even_sentence(point: BreakEven, name: ArmNames, noun: str = "step") ->
         pays = f"never pays off: {point.reason}"
     else:
         after = f"{number(steps.value)} {noun}s ({number(steps.low)}–{number(steps.high)})"
-        pays = f"pays off after {after}, averaged over the configs tried"
-    configs = counted(len(point.blocks), "config")
-    return f"{arm} compiles {longer}, which {pays}, over {configs}"
+        averaged = ", averaged over the configs tried" if point.unit == "config" else ""
+        pays = f"pays off after {after}{averaged}"
+    over = f"{for_this_config(point.unit)}, over {counted(len(point.blocks), point.unit)}"
+    return qualified(f"{arm} compiles {longer}, which {pays}{over}", point.qualifier)

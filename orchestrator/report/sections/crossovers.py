@@ -13,7 +13,7 @@ from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.text import counted, is_or_are, joined
 from orchestrator.report.document import Bullet, Kind, Section
 from orchestrator.report.sections.effects import sized
-from orchestrator.report.verdicts import INCONCLUSIVE, WORDS, throughout_phrase
+from orchestrator.report.verdicts import INCONCLUSIVE, WORDS, qualified, throughout_phrase
 from orchestrator.report.wording import ArmNames, config_phrase, grouped
 
 _SENTENCES = 24
@@ -68,6 +68,10 @@ def _notes(summary: ReportSummary, name: ArmNames, more: int) -> Iterator[str]:
 
 def crossover_sentence(crossover: Crossover, name: ArmNames) -> str:
     """Write `from 96 units on (70–130), A is faster than B`, or another result along the param."""
+    return qualified(_sentence(crossover, name), crossover.effect.qualifier)
+
+
+def _sentence(crossover: Crossover, name: ArmNames) -> str:
     effect, verdict = crossover.effect, crossover.verdict
     arm, base = name(effect.arm), name(crossover.baseline)
     held = config_phrase(effect.held)

@@ -4,17 +4,17 @@ import math
 from collections.abc import Iterator
 
 from orchestrator.analysis.arms.arm_summary import ExcludedTrials
-from orchestrator.analysis.pairing.complete_rounds import typical_disturbance
+from orchestrator.analysis.comparisons.speed import Comparison
+from orchestrator.analysis.pairing.complete_rounds import UnitKind, typical_disturbance
 from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS
 from orchestrator.analysis.statistics.formatting import share
-from orchestrator.analysis.statistics.verdicts import half_width_over
+from orchestrator.analysis.statistics.verdicts import BlocksNeeded, half_width_over
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.core.disturbance import busy_text
 from orchestrator.core.start_command import StartCommand
 from orchestrator.core.text import counted, is_or_are, joined
 from orchestrator.report.document import Bullet, Kind, Section
 from orchestrator.report.sections.mathematics import mathematics_doubts
-from orchestrator.report.verdicts import INCONCLUSIVE, WORDS
+from orchestrator.report.verdicts import QUALIFIERS, WORDS, busy_cause
 from orchestrator.report.wording import (
     ArmNames,
     about,
@@ -50,16 +50,15 @@ def section_of_doubts(bullets: tuple[Bullet, ...]) -> Section | None:
 
 def doubts(summary: ReportSummary) -> tuple[Bullet, ...]:
     """Write what is missing or doubtful, each with the command that cures it."""
-    provisional = _provisional(summary)
+    is_busy = any(comparison.qualifier == "busy" for comparison in summary.comparisons)
     return (
         *_missing_trials(summary),
         *_failures(summary),
         *_missing_objectives(summary),
         *mathematics_doubts(summary),
-        *([Bullet(Kind.PROVISIONAL, provisional)] if provisional else _busy_anyway(summary)),
-        *_unobserved(summary),
+        *_busy(summary),
         *_not_interleaved(summary),
-        *_few_blocks(summary, is_busy=bool(provisional)),
+        *_few_blocks(summary, is_busy=is_busy),
         *random_data_doubts(summary),
         *_unequal_start(summary),
         *_constant_differences(summary),
@@ -181,85 +180,58 @@ def _wrong_kernel(first: ExcludedTrials, trials: int) -> str:
     return f"{text} ({message})" if message else text
 
 
-def _provisional(summary: ReportSummary) -> str:
-    """Write why verdicts are provisional, and what to do; empty if none is."""
-    busy = [c for c in summary.comparisons if c.bias]
-    if not busy and not any(ranking.provisional for ranking in summary.rankings):
-        return ""
-    validity = summary.validity
-    rounds = counted(validity.rounds, config_or_repeat(summary))
-    text = f"The machine was busy during {validity.disturbed_rounds} of {rounds}"
-    what = busy_text(typical_disturbance(c.disturbance for c in busy))
-    if what:
-        text += f" ({what})"
-    judged = [c for c in busy if c.corrected]
-    undecided = sum(c.verdict == "inconclusive" for c in judged)
-    if judged:
-        every = counted(sum(c.corrected is not None for c in summary.comparisons), "comparison")
-        text += f": {undecided} of {every} {is_or_are(undecided)} {INCONCLUSIVE} for that reason"
-        if undecided < len(judged):
-            text += "; what is decided differs by more than other work can cause (provisional)"
-    quiet = min((len(c.pairs) - len(c.disturbed_blocks) for c in busy), default=0)
-    return f"{text}. Accuracies are not affected. {_measure_when_quiet(summary, quiet)}"
+def _busy(summary: ReportSummary) -> Iterator[Bullet]:
+    """Write that times on a busy machine are compared, and how to measure when it is quiet."""
+    disturbances = [
+        *(c.disturbance for c in summary.comparisons if c.disturbed and not c.quiet_only),
+        *(ranking.disturbance for ranking in summary.rankings if ranking.disturbed),
+    ]
+    if not disturbances:
+        return
+    rounds = counted(summary.validity.rounds, config_or_repeat(summary))
+    what = busy_cause(typical_disturbance(disturbances))
+    text = f"The machine was busy during {summary.validity.disturbed_rounds} of {rounds} ({what})"
+    marked = [c for c in summary.comparisons if c.qualifier == "busy"]
+    if not marked:
+        yield Bullet(Kind.BUSY, f"{text}. Accuracies are not affected.")
+        return
+    every = counted(len(summary.comparisons), "comparison")
+    text += f": {len(marked)} of {every} {is_or_are(len(marked))} marked {QUALIFIERS['busy']}"
+    quiet = min(len(c.pairs) - len(c.disturbed) for c in marked)
+    cure = _measure_when_quiet(summary, quiet, marked[0].unit)
+    yield Bullet(Kind.BUSY, f"{text}. Accuracies are not affected. {cure}")
 
 
-def _measure_when_quiet(summary: ReportSummary, quiet_configs: int) -> str:
-    """Write the least that gives a verdict on quiet configs alone: some more, or all once more."""
+def _measure_when_quiet(summary: ReportSummary, quiet: int, unit: UnitKind) -> str:
+    """Suggest the cheapest re-measurement: a few more configs, or of one config more repeats.
+
+    If there cannot be more configs, it is one more repeat of all.
+    """
     sweep = summary.sweep
     arms = sum(row.arm not in summary.former for row in summary.arms)
-    more = max(1, MIN_BLOCKS - quiet_configs)
+    more = max(1, MIN_BLOCKS - quiet)
     configs = sweep.blocks + more
     can_add = configs_from(sweep.sampler) == "sampler" and not _is_auto(summary)
-    if can_add and more < sweep.blocks and (sweep.space_size or configs) >= configs:
+    if unit == "repeat":
+        trials = counted(more * arms, "trial")
+        start = sweep.start.with_value("repeats", sweep.repeats + more)
+    elif can_add and more < sweep.blocks and (sweep.space_size or configs) >= configs:
         trials = counted(more * arms * sweep.repeats, "trial")
-        return (
-            f"Once it is quiet, measure {counted(more, 'more config')} ({trials}) for the "
-            f"{MIN_BLOCKS} quiet ones that a verdict needs: "
-            f"{sweep.start.with_value('search.configs', configs).when_quiet()}"
-        )
-    trials = counted(sweep.blocks * arms, "trial")
-    again = sweep.start.with_value("repeats", sweep.repeats + 1).when_quiet()
+        start = sweep.start.with_value("search.configs", configs)
+    else:
+        trials = counted(sweep.blocks * arms, "trial")
+        again = sweep.start.with_value("repeats", sweep.repeats + 1).when_quiet()
+        every = counted(sweep.blocks, "config")
+        return f"Measure all {every} again once it is quiet ({trials}): {again}"
     return (
-        f"Measure all {counted(sweep.blocks, 'config')} again once it is quiet ({trials}): {again}"
+        f"Once it is quiet, measure {counted(more, f'more {unit}')} ({trials}), for {MIN_BLOCKS} "
+        f"quiet ones: {start.when_quiet()}"
     )
-
-
-def _busy_anyway(summary: ReportSummary) -> Iterator[Bullet]:
-    """Write that the machine was busy where there are too few configs for any verdict."""
-    validity = summary.validity
-    few = [c for c in summary.comparisons if len(c.pairs) < MIN_BLOCKS and c.disturbed_blocks]
-    if few and _was_busy(summary):
-        rounds = counted(validity.rounds, config_or_repeat(summary))
-        yield Bullet(
-            Kind.PROVISIONAL,
-            f"The machine was busy during {validity.disturbed_rounds} of {rounds} "
-            f"({busy_text(few[0].disturbance)}), so times are provisional at best. "
-            "Accuracies are not affected.",
-        )
 
 
 def _was_busy(summary: ReportSummary) -> bool:
     """Return whether more than a third of the rounds were disturbed."""
     return 3 * summary.validity.disturbed_rounds > summary.validity.rounds
-
-
-def _unobserved(summary: ReportSummary) -> Iterator[Bullet]:
-    """Write that verdicts are of trials that were too short to see whether the machine was busy."""
-    decided = [c for c in summary.comparisons if c.verdict != "inconclusive" and not c.provisional]
-    unknown = sum(comparison.other_work_unknown for comparison in decided)
-    if not unknown:
-        return
-    complete = [trial for trial in summary.trials if trial.status == "complete"]
-    short = sum(trial.other_work_is_unknown for trial in complete)
-    yield Bullet(
-        Kind.PROVISIONAL,
-        f"What other work took during {short} of {counted(len(complete), 'trial')} is unknown, "
-        "because a trial was too short to observe it (0.5 s), or said of no part of it that it "
-        "trains. "
-        f"{unknown} of {counted(len(decided), 'verdict')} on times {is_or_are(unknown)} right "
-        "for a quiet machine only. Let trials train for longer, more epochs or more data, to see "
-        "that it is quiet. Accuracies are not affected.",
-    )
 
 
 def _not_interleaved(summary: ReportSummary) -> Iterator[Bullet]:
@@ -271,20 +243,22 @@ def _not_interleaved(summary: ReportSummary) -> Iterator[Bullet]:
 
 
 def _few_blocks(summary: ReportSummary, *, is_busy: bool) -> Iterator[Bullet]:
-    """Write how many more configs a verdict needs, unless trials are missing anyway."""
+    """Write how many more configs, or repeats of the only one, a verdict needs.
+
+    Nothing if trials are missing anyway.
+    """
     if summary.sweep.trials.missing:
         return
     few = [c for c in summary.comparisons if c.baseline and not c.corrected and c.pairs]
     if few:
-        configs, needed, at_least = len(few[0].pairs), MIN_BLOCKS, f"{MIN_BLOCKS}"
-        if _was_busy(summary):
-            needed += len(few[0].disturbed_blocks)
-            at_least += " quiet ones"
-        yield Bullet(
-            Kind.INCONCLUSIVE,
-            f"{counted(configs, 'config')} {is_or_are(configs)} too few for a verdict: at least "
-            f"{at_least} are needed. {_more_configs(summary, needed)}",
-        )
+        configs = len(few[0].pairs)
+        text = f"{counted(configs, 'config')} {is_or_are(configs)} too few for a verdict: at least"
+        if summary.sweep.blocks == 1:
+            repeat = _start_when_quiet(summary).with_value("repeats", MIN_BLOCKS)
+            text += f" {MIN_BLOCKS}, or {MIN_BLOCKS} repeats of it, are needed. Repeat it: {repeat}"
+        else:
+            text += f" {MIN_BLOCKS} are needed. {_more_configs(summary, MIN_BLOCKS)}"
+        yield Bullet(Kind.INCONCLUSIVE, text)
         return
     needs = [(c, c.blocks_needed) for c in summary.comparisons if c.blocks_needed]
     nearest = min(needs, key=lambda item: item[1].more_blocks, default=None)
@@ -295,19 +269,30 @@ def _few_blocks(summary: ReportSummary, *, is_busy: bool) -> Iterator[Bullet]:
     arms = joined([name(c.arm) for c, _ in needs])
     either = f"{WORDS['faster']} or {WORDS['slower']}"
     width = f"± {share(math.expm1(least.half_width))}"
-    text = f"About {about(least.more_blocks)} more configs would narrow the interval to {width}."
-    blocks, size = summary.sweep.blocks, summary.sweep.space_size
-    if size is not None and blocks < size < blocks + least.more_blocks and comparison.confidence:
-        error, more = 1 - comparison.confidence, size - blocks
-        reached = half_width_over(least, len(comparison.pairs), more, error)
-        text = (
-            f"All {counted(size, 'config')} of the space would narrow the interval to about ± "
-            f"{share(float(f'{math.expm1(reached):.1g}'))}; for {width} it takes about "
-            f"{about(least.more_blocks)} more."
-        )
-    advice = _more_configs(summary, blocks + least.more_blocks)
+    more_units = f"About {about(least.more_blocks)} more {comparison.unit}s"
+    text = f"{more_units} would narrow the interval to {width}."
+    if comparison.unit == "repeat":
+        repeats = summary.sweep.repeats + least.more_blocks
+        advice = f"Add some: {_start_when_quiet(summary).with_value('repeats', repeats)}"
+    else:
+        text = _reachable(summary, comparison, least) or text
+        advice = _more_configs(summary, summary.sweep.blocks + least.more_blocks)
     yield Bullet(
         Kind.INCONCLUSIVE, f"{either.capitalize()} is not clear for {arms}. {text} {advice}"
+    )
+
+
+def _reachable(summary: ReportSummary, comparison: Comparison, needed: BlocksNeeded) -> str:
+    """Write how narrow all configs of the space make an interval, if they are too few."""
+    blocks, size = summary.sweep.blocks, summary.sweep.space_size
+    if size is None or not blocks < size < blocks + needed.more_blocks or not comparison.confidence:
+        return ""
+    error, more = 1 - comparison.confidence, size - blocks
+    reached = half_width_over(needed, len(comparison.pairs), more, error)
+    return (
+        f"All {counted(size, 'config')} of the space would narrow the interval to about ± "
+        f"{share(float(f'{math.expm1(reached):.1g}'))}; for ± "
+        f"{share(math.expm1(needed.half_width))} it takes about {about(needed.more_blocks)} more."
     )
 
 
@@ -341,11 +326,15 @@ def _is_auto(summary: ReportSummary) -> bool:
     return any(comparison.plain_confidence > CONFIDENCE for comparison in summary.comparisons)
 
 
+def _start_when_quiet(summary: ReportSummary) -> StartCommand:
+    """Return the start of the sweep, which waits for a quiet machine if it was busy."""
+    start = summary.sweep.start
+    return start.when_quiet() if _was_busy(summary) else start
+
+
 def _more_configs(summary: ReportSummary, configs: int) -> str:
     """Write how the sweep gets this many configs, which depends on what decides their number."""
-    start, size = summary.sweep.start, summary.sweep.space_size
-    if _was_busy(summary):
-        start = start.when_quiet()
+    start, size = _start_when_quiet(summary), summary.sweep.space_size
     if (decided_by := configs_from(summary.sweep.sampler)) == "space":
         return f"Add values to search.space, of which the sweep runs every combination: {start}"
     if decided_by == "list":

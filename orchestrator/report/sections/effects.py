@@ -99,7 +99,7 @@ def effect_bullets(summary: ReportSummary, name: ArmNames) -> list[Bullet]:
 
 
 def _is_busy(summary: ReportSummary) -> bool:
-    return any(comparison.bias is not None for comparison in summary.comparisons)
+    return any(effect.qualifier == "busy" for effect in summary.effects)
 
 
 def _texts(effects: Sequence[ParamEffect]) -> dict[str, dict[tuple[str, Arm], str]]:

@@ -23,13 +23,11 @@ from orchestrator.core.text import counted, joined
 from orchestrator.report.document import Bullet, Column, Kind, Section, Table, make_table
 from orchestrator.report.verdicts import (
     INCONCLUSIVE,
-    INCONCLUSIVE_BUSY,
-    INCONCLUSIVE_FEW,
-    OTHER_WORK_UNKNOWN,
     RESULT_WORDS,
     WORDS,
-    busy_clause,
-    decided,
+    busy_note,
+    for_this_config,
+    qualified,
     speed_ratio,
 )
 from orchestrator.report.wording import (
@@ -110,20 +108,11 @@ def _table(name: ArmNames, answers: Sequence[FactorAnswer]) -> Table:
 
     def verdict(row: tuple[FactorAnswer, Contrast]) -> str:
         answer, contrast = row
-        if not contrast.is_judged:
-            return INCONCLUSIVE_FEW
         if answer.is_ratio:
             words = {"worse": WORDS["faster"], "same": WORDS["same"]}
         else:
             words = {"worse": RESULT_WORDS["better"], "same": RESULT_WORDS["equal"]}
-        is_busy = answer.provisional and answer.is_ratio
-        if contrast.standing not in words:
-            return INCONCLUSIVE_BUSY if is_busy else INCONCLUSIVE
-        return decided(
-            words[contrast.standing],
-            provisional=is_busy,
-            other_work_unknown=answer.other_work_unknown,
-        )
+        return qualified(words.get(contrast.standing, INCONCLUSIVE), answer.qualifier)
 
     columns: list[Column[tuple[FactorAnswer, Contrast]]] = [
         Column(answers[0].factor, pair),
@@ -208,8 +197,7 @@ def _bullet(texts: Sequence[_FactorText], *, is_brief: bool) -> Bullet:
         before = first if is_faster else None
         sentences = [text.sentence(before, is_main=text is first) for text in texts]
     if first.contrast.standing == "worse":
-        is_provisional = first.answer.is_ratio and first.answer.provisional
-        kind = Kind.PROVISIONAL if is_provisional else Kind.FASTEST
+        kind = Kind.FASTEST
     else:
         kind = Kind.SAME if first.contrast.standing == "same" else Kind.INCONCLUSIVE
     factor = first.answer.factor
@@ -257,37 +245,30 @@ class _FactorText:
 
     def sentence(self, faster: _FactorText | None, *, is_main: bool) -> str:
         """Write the sentence; `faster` is that by time, if it was written before."""
-        text = f"{self._time()}{self._few()}" if self.answer.is_ratio else self._result(faster)
-        return f"{text}{self._dependences(is_main=is_main)}."
+        text = self._time() if self.answer.is_ratio else self._result(faster)
+        return f"{text}{self._limits()}{self._dependences(is_main=is_main)}."
 
     def brief_sentence(self) -> str:
-        """Write the sentence without the cause of what is inconclusive, and without dependences."""
-        if not self.answer.is_ratio:
-            return f"{self._result(None)}."
-        return f"{self._time(is_brief=True)}{self._few()}."
+        """Write the sentence without dependences."""
+        text = self._time() if self.answer.is_ratio else self._result(None)
+        return f"{text}{self._limits()}."
 
-    def _time(self, *, is_brief: bool = False) -> str:
+    def _time(self) -> str:
         answer, contrast = self.answer, self.contrast
         if contrast.effect is None:
             return f"{self.best} {'lead' if self.is_plural else 'leads'} so far"
         figure = f"{ratio_value(contrast.effect)} as fast as {self.other}"
         interval = f"95 % CI {ratio_interval(contrast.effect)}"
-        is_decided = contrast.standing != "inconclusive"
-        if is_decided and answer.other_work_unknown and not answer.provisional:
-            interval += f"; {OTHER_WORK_UNKNOWN}"
+        if answer.qualifier == "busy":
+            interval += f"; {busy_note(answer.disturbance)}"
         if contrast.standing == "worse":
             open_values = [c for c in answer.others if c.standing != "worse"]
-            busy = ", measured on a busy machine (provisional)" if answer.provisional else ""
             if len(answer.others) > 1 and not open_values:
-                return f"{self.best} {self.is_or_are} fastest, {figure} ({interval}){busy}"
-            return f"{self.best} {self.is_or_are} {figure} ({interval}){busy}"
+                return f"{self.best} {self.is_or_are} fastest, {figure} ({interval})"
+            return f"{self.best} {self.is_or_are} {figure} ({interval})"
         if contrast.standing == "same":
             within = share(answer.margin)
             return f"{self.best} and {self.other} are equally fast within {within} ({interval})"
-        if contrast.bias:
-            clause = busy_clause(answer.disturbance, contrast.bias)
-            clause = INCONCLUSIVE_BUSY if is_brief else clause
-            return f"{self.best} measured {figure} ({interval}), {clause}"
         if not contrast.is_judged:
             shown = "" if contrast.effect.high == math.inf else f" ({interval})"
             return f"{self.best} {self.is_or_are} {figure} so far{shown}"
@@ -295,8 +276,12 @@ class _FactorText:
             f"it is not clear whether {self.best} or {self.other} is faster: {figure} ({interval})"
         )
 
-    def _few(self) -> str:
-        return "" if self.contrast.is_judged else f", over {counted(self.answer.blocks, 'config')}"
+    def _limits(self) -> str:
+        """Write that the sentence is about one config, or over how few configs it is."""
+        answer = self.answer
+        if answer.is_ratio and not self.contrast.is_judged:
+            return f", over {counted(answer.blocks, answer.unit)}"
+        return for_this_config(answer.unit)
 
     def _result(self, faster: _FactorText | None) -> str:
         contrast, noun = self.contrast, result_name(self.answer.metric)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from orchestrator.analysis.arms.arm_summary import ArmSummary
-from orchestrator.analysis.comparisons.ranking import Behind, Ranking
+from orchestrator.analysis.comparisons.ranking import Ranking
 from orchestrator.analysis.comparisons.result_ranking import ResultRanking
 from orchestrator.analysis.comparisons.results import ResultComparison
 from orchestrator.analysis.comparisons.speed import Comparison
@@ -21,10 +21,9 @@ from orchestrator.analysis.statistics.formatting import (
 )
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
-from orchestrator.core.disturbance import busy_text
 from orchestrator.core.text import counted, is_or_are, joined
 from orchestrator.report.document import Bullet, Kind
-from orchestrator.report.verdicts import INCONCLUSIVE, OTHER_WORK_UNKNOWN, busy_clause
+from orchestrator.report.verdicts import busy_note, for_this_config
 from orchestrator.report.wording import (
     ArmNames,
     arm_names,
@@ -46,7 +45,7 @@ _FEWEST_WITH_INTERVAL = 4
 class Headline:
     """The answer for one hardware class; `hardware` is empty for several, or if there is none.
 
-    `kind` is FASTEST, SAME (several are), INCONCLUSIVE, PROVISIONAL, ONE_ARM, FAILED or NO_TRIALS.
+    `kind` is FASTEST, SAME (several are), INCONCLUSIVE, ONE_ARM, FAILED or NO_TRIALS.
     There are one to three `sentences`. `leader` is the arm with the shortest time; None if nothing
     was measured.
     """
@@ -134,7 +133,8 @@ def _best_results(summary: ReportSummary) -> Iterator[Headline]:
         gap = other.difference
         assert gap is not None  # it was judged
         text = (
-            f"{subject} {verb} ({number(ranking.value)}): {difference_value(gap)} compared with "
+            f"{subject} {verb}{for_this_config(ranking.unit)} ({number(ranking.value)}): "
+            f"{difference_value(gap)} compared with "
             f"{name(other.arm)} (95 % CI {difference_interval(gap)})."
         )
         yield Headline("", Kind.BEST, (text,), ranking.leader)
@@ -147,9 +147,10 @@ def _best_mean(summary: ReportSummary, ranking: ResultRanking) -> Headline:
     if all(behind.standing == "same" for behind in ranking.behind):
         named = joined([name(arm) for arm in arms[:_MOST_NAMED]])
         more = f" and {len(arms) - _MOST_NAMED} more" if len(arms) > _MOST_NAMED else ""
-        text = f"{named}{more} have the same {noun} within {number(ranking.margin)}."
+        here = for_this_config(ranking.unit)
+        text = f"{named}{more} have the same {noun} within {number(ranking.margin)}{here}."
         return Headline("", Kind.SAME, (text,), ranking.leader)
-    over = f"over {counted(ranking.blocks, 'config')}"
+    over = f"over {counted(ranking.blocks, ranking.unit)}"
     sentences = [
         f"{name(ranking.leader)} has the best mean {noun}, {number(ranking.value)} {over}."
     ]
@@ -186,7 +187,7 @@ def _worse_results(ranking: ResultRanking, name: ArmNames) -> str:
     rest = f" and {more} more" if more > 0 else ""
     return (
         f"{joined(figures)}{rest} {what} than {name(ranking.leader)}, which has the best mean, "
-        f"{number(ranking.value)}."
+        f"{number(ranking.value)}{for_this_config(ranking.unit)}."
     )
 
 
@@ -297,14 +298,11 @@ def _ranked(summary: ReportSummary, hardware: str, ranking: Ranking) -> Headline
         verdict = text.fastest()
     elif kind == Kind.SAME:
         verdict = text.same([contender.arm for contender in contenders])
-    elif any(contender.bias for contender in contenders):
-        verdict = text.measured_when_busy(contenders, slower)
     else:
         verdict = text.unclear([contender.arm for contender in contenders])
-    sentences = [f"{place}, {verdict[0]}", *verdict[1:], *text.results_unclear(kind)]
-    is_provisional = ranking.provisional and kind == Kind.FASTEST
-    shown_kind = Kind.PROVISIONAL if is_provisional else kind
-    return Headline(hardware, shown_kind, tuple(sentences), ranking.leader)
+    here = for_this_config(ranking.unit)
+    sentences = [f"{place}{here}, {verdict[0]}", *verdict[1:], *text.results_unclear(kind)]
+    return Headline(hardware, kind, tuple(sentences), ranking.leader)
 
 
 def _everywhere(summary: ReportSummary) -> str:
@@ -335,22 +333,16 @@ class _HeadlineText:
 
     def too_few_blocks(self) -> list[str]:
         """Write who leads where there are too few blocks for a verdict."""
-        blocks = counted(self.ranking.blocks, "config")
+        blocks = counted(self.ranking.blocks, self.ranking.unit)
         figure = self._figure()
         shown = f": {figure}" if figure else ""
-        busy = ""
-        if self.ranking.is_busy:
-            what = busy_text(self.ranking.disturbance)
-            busy = f"; but the machine was busy ({what}), which alone can cause a difference"
-        return [f"{self.leader} leads so far, over {blocks}{shown}{busy}."]
+        return [f"{self.leader} leads so far, over {blocks}{self._busy()}{shown}."]
 
     def fastest(self) -> list[str]:
         """Write that one arm is faster than all others."""
-        is_provisional = self.ranking.provisional
-        doubt = " (provisional: measured on a busy machine)" if is_provisional else self._unknown()
         figure = self._figure()
         shown = f": {figure}{self._results()}" if figure else ""
-        return [f"{self.leader} is fastest{doubt}{shown}."]
+        return [f"{self.leader} is fastest{self._busy()}{shown}."]
 
     def same(self, contenders: Sequence[Arm]) -> list[str]:
         """Write which arms are as fast as the leader within the margin."""
@@ -362,47 +354,10 @@ class _HeadlineText:
         within = f" within {share(margin)}" if margin else ""
         is_of_all = len(contenders) == len(self.ranking.behind)
         fastest = "" if is_of_all else "fastest, and "
-        sentences = [f"{joined(equal)} are {fastest}equally fast{within}{self._unknown()}."]
+        sentences = [f"{joined(equal)} are {fastest}equally fast{within}{self._busy()}."]
         figure = self._figure()
         if figure and self.lead.compared_with not in contenders:
             sentences.append(f"{self.leader} is {figure}{self._results()}.")
-        return sentences
-
-    def measured_when_busy(
-        self, contenders: Sequence[Behind], slower_by_pairs: Sequence[Arm]
-    ) -> list[str]:
-        """Write what was measured on a busy machine, and that other work can have caused it.
-
-        Arms that are `slower_by_pairs` have enough quiet rounds with the leader alone.
-        """
-        shown = {contender.arm: contender for contender in contenders if contender.bias}
-        compared = shown.get(self.lead.compared_with) or next(iter(shown.values()))
-        assert compared.bias is not None
-        figure = f"as fast as {self.name(compared.arm)}"
-        pair = _pair(self.summary, self.ranking.leader, compared.arm)
-        ratio = pair[1] if pair else compared.ratio
-        if ratio:
-            figure = f"{ratio_value(ratio)} {figure} (95 % CI {ratio_interval(ratio)})"
-        bias = pair[0].bias if pair else None
-        clause = busy_clause(self.ranking.disturbance, bias or compared.bias)
-        sentences = [f"{self.leader} measured {figure}, {clause}."]
-        others = [c.arm for c in contenders if c is not compared]
-        if others:
-            names = [self.name(arm) for arm in others[:_MOST_NAMED]]
-            if len(others) > _MOST_NAMED:
-                names.append(f"{len(others) - _MOST_NAMED} more")
-            rest = f"The comparison with {joined(names)}"
-            sentences.append(f"{rest} is {INCONCLUSIVE}, too.")
-        if slower_by_pairs:
-            named = joined([self.name(arm) for arm in slower_by_pairs])
-            sentences.append(f"{named} {is_or_are(len(slower_by_pairs))} slower.")
-        slower = [behind for behind in self.ranking.behind if behind.standing == "worse"]
-        if slower:
-            named = joined([self.name(behind.arm) for behind in slower[:_MOST_NAMED]])
-            more = f" and {len(slower) - _MOST_NAMED} more" if len(slower) > _MOST_NAMED else ""
-            sentences.append(
-                f"{named}{more} {is_or_are(len(slower))} slower by more than that (provisional)."
-            )
         return sentences
 
     def unclear(self, contenders: Sequence[Arm]) -> list[str]:
@@ -413,14 +368,14 @@ class _HeadlineText:
             rest = f" and {counted(len(contenders) - 1, 'other')}"
         if len(contenders) == len(self.ranking.behind) == 1:
             pair = f"{self.leader} or {self.name(contenders[0])}"
-            return [f"it is not clear whether {pair} is faster{shown}."]
+            return [f"it is not clear whether {pair} is faster{self._busy()}{shown}."]
         if self.lead.compared_with in contenders:
-            compared_with = self.name(self.lead.compared_with)
-            return [f"{self.leader} leads, but {compared_with}{rest} may be as fast{shown}."]
+            other = f"{self.name(self.lead.compared_with)}{rest}"
+            return [f"{self.leader} leads, but {other} may be as fast{self._busy()}{shown}."]
         figure = self._figure(in_brackets=True)
         shown = f" ({figure}{self._results()})" if figure else ""
-        contender = self.name(contenders[0])
-        return [f"{self.leader} leads{shown}, but {contender}{rest} may be as fast."]
+        other = f"{self.name(contenders[0])}{rest}"
+        return [f"{self.leader} leads{shown}, but {other} may be as fast{self._busy()}."]
 
     def results_unclear(self, kind: Kind) -> Iterator[str]:
         """Write of which results of the leader nothing can be said."""
@@ -431,10 +386,9 @@ class _HeadlineText:
                 name, interval = result_name(result.metric), difference_interval(gained)
                 yield f"Whether its {name} is the same is not clear ({interval})."
 
-    def _unknown(self) -> str:
-        """Write that a verdict holds for a quiet machine, where nobody knows if it was quiet."""
-        is_unknown = self.ranking.other_work_unknown and not self.ranking.provisional
-        return f" ({OTHER_WORK_UNKNOWN})" if is_unknown else ""
+    def _busy(self) -> str:
+        """Write what others took, if disturbed blocks are compared; else nothing."""
+        return f" ({busy_note(self.ranking.disturbance)})" if self.ranking.disturbed else ""
 
     def _figure(self, *, in_brackets: bool = False) -> str:
         """Write `1.25 × as fast as A (95 % CI 1.2–1.3)`; empty without a figure."""

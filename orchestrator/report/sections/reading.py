@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 
+from orchestrator.analysis.statistics.estimates import MIN_BLOCKS
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.document import PARTS, Section
-from orchestrator.report.verdicts import INCONCLUSIVE, WORDS
+from orchestrator.report.verdicts import INCONCLUSIVE, QUALIFIERS, WORDS
 from orchestrator.report.wording import step_noun
 
 
@@ -28,9 +29,9 @@ def _words(summary: ReportSummary) -> Iterator[str]:
     )
     yield (
         f"A verdict is {WORDS['faster']}, {WORDS['slower']}, {WORDS['same']} (within the margin) "
-        f"or {INCONCLUSIVE}. It is provisional "
-        "if other work disturbed too many trials. The calibration probe is a short piece of work "
-        "that never changes: if it takes longer, the machine is slower."
+        f"or {INCONCLUSIVE}. In brackets after it, {QUALIFIERS['busy']} means that other processes "
+        f"disturbed some of the compared trials, and {QUALIFIERS['few configs']} that fewer "
+        f"than {MIN_BLOCKS} were compared."
     )
     if step_noun(summary) == "prediction":
         yield (

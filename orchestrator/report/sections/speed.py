@@ -16,7 +16,13 @@ from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm, HardwareUse
 from orchestrator.core.text import counted, is_or_are, joined
 from orchestrator.report.document import Bullet, Column, Kind, Section, Table, make_table
-from orchestrator.report.verdicts import WORDS, speed_ratio, verdict_label, verdict_sentence
+from orchestrator.report.verdicts import (
+    QUALIFIERS,
+    WORDS,
+    speed_ratio,
+    verdict_label,
+    verdict_sentence,
+)
 from orchestrator.report.wording import (
     ArmNames,
     config_or_repeat,
@@ -46,7 +52,7 @@ def speed_section(summary: ReportSummary, name: ArmNames) -> Section | None:
     columns: list[Column[Comparison]] = [
         *compared_columns(summary, name),
         Column("speed-up (95 % CI)", deciding_interval, show=speed_ratio, numeric=True),
-        Column("configs", lambda comparison: len(comparison.pairs)),
+        Column(f"{comparisons[0].unit}s", lambda comparison: len(comparison.pairs)),
         Column("verdict", verdict_label),
     ]
     named = comparisons if len(comparisons) <= _MOST_NAMED else ()
@@ -121,18 +127,13 @@ def _explanations(summary: ReportSummary) -> Iterator[str]:
             "blocks, repeats averaged first, with a 95 % t interval on the log-ratios."
         )
         yield (
-            f"A verdict needs at least {MIN_BLOCKS} blocks. Undisturbed rounds alone count if so "
-            "many blocks have one. The verdict is same if the whole interval lies within "
-            f"{share(comparisons[0].margin)} of 1. Otherwise it is {either} if the "
-            "interval excludes 1."
+            f"A verdict needs at least {MIN_BLOCKS} blocks. With one config alone it needs "
+            f"{MIN_BLOCKS} repeats, and is about that config. Only undisturbed rounds count if "
+            f"they are of {MIN_BLOCKS} blocks; otherwise all count, and the verdict is marked "
+            f"{QUALIFIERS['busy']}. The verdict is same if the whole interval lies within "
+            f"{share(comparisons[0].margin)} of 1. Otherwise it is {either} if the interval "
+            "excludes 1."
         )
-        if any(comparison.bias for comparison in comparisons):
-            yield (
-                "Here too few rounds were undisturbed, and more than a third of the blocks are "
-                "disturbed. So verdicts are provisional: an interval must be further from 1 than "
-                "the largest effect that other work alone was measured to have on such a "
-                "comparison."
-            )
         judged = sum(comparison.confidence is not None for comparison in comparisons)
         if judged > 1:
             yield (

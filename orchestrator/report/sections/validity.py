@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from orchestrator.analysis.arms.arm_summary import ArmSummary
-from orchestrator.analysis.statistics.bias import measured_bias
 from orchestrator.analysis.statistics.formatting import ABSENT
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.disturbance import disturbance_text, neighbours_text
@@ -63,10 +62,6 @@ def _notes(summary: ReportSummary) -> Iterator[str]:
         shown = joined(nodes) if len(nodes) <= _MOST_NODES else counted(len(nodes), "node")
         yield f"Run on {shown}."
     yield from _disturbed(complete, config_or_repeat(summary))
-    yield from _unobserved(complete)
-    if any(comparison.bias for comparison in summary.comparisons):
-        source = measured_bias().source
-        yield f"How much other work can move a ratio was measured before, by {source}."
     yield from _neighbours(complete)
     yield from _unlike_on_gpus(summary)
     versions = sorted(summary.validity.versions.items())
@@ -97,18 +92,6 @@ def _disturbed(complete: list[FinishedTrial], unit: str) -> Iterator[str]:
         f"{disturbed_rounds} of {counted(rounds, unit)}. First: run {run_text(first.run_id)}, "
         f"{disturbance_text(first.disturbance)}."
     )
-
-
-def _unobserved(complete: list[FinishedTrial]) -> Iterator[str]:
-    """Write how many trials were too short to observe other work, and how they count."""
-    unknown = sum(trial.other_work_is_unknown for trial in complete)
-    if unknown:
-        trials = f"{unknown} of {counted(len(complete), 'trial')}"
-        yield (
-            f"What other processes took during {trials} is unknown, mostly because the trial was "
-            "too short to observe. These count as the other trials of their config on the same "
-            "node and hardware; with none that was observed, it stays unknown."
-        )
 
 
 def _neighbours(complete: list[FinishedTrial]) -> Iterator[str]:

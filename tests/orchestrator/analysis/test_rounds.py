@@ -1,6 +1,5 @@
 """Test which rounds are compared (complete, of one config, quiet, interleaved), and with what."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,7 +14,6 @@ from orchestrator.analysis.pairing.pairs import (
     pick_baseline,
     pick_runnable_baseline,
 )
-from orchestrator.analysis.statistics.bias import largest_bias
 from orchestrator.analysis.stopping import PrecisionReached
 from orchestrator.core.arms import Arm, HardwareUse, RequestedArm, Usage
 from orchestrator.core.criteria import AutoBlocks
@@ -135,7 +133,6 @@ class Noise:
     """The number of rounds by block; None if all rounds are compared, quiet or not."""
 
     repeats: int = 1
-    is_busy: bool = False
 
 
 NOISES = [
@@ -153,9 +150,6 @@ NOISES = [
         compared={0: 2, 1: 1, 2: 2, 3: 2, 4: 2, 5: 2},
     ),
     Noise("too few blocks are quiet", {XLA: (1,), PORTABLE: (3,)}, blocks=7, compared=None),
-    Noise(
-        "more than a third is disturbed", {XLA: range(5)}, blocks=10, compared=None, is_busy=True
-    ),
     Noise(
         "an arm that is not compared",
         {UNROLL: range(5)},
@@ -175,11 +169,11 @@ def test_disturbed_rounds_are_excluded_if_six_blocks_have_a_quiet_one(noise: Noi
     compared = {block: len(rounds) for block, rounds in selection.by_block.items()}
     assert compared == (noise.compared or dict.fromkeys(range(noise.blocks), noise.repeats))
     assert selection.quiet_only == (noise.compared is not None)
-    assert set(selection.disturbed) == {
+    assert set(selection.disturbed_numbers) == {
         *noise.disturbed.get(XLA, ()),
         *noise.disturbed.get(PORTABLE, ()),
     }
-    assert selection.is_busy == noise.is_busy
+    assert selection.qualifier == ("busy" if noise.compared is None else None)
 
 
 def watched(trial: FinishedTrial, others_pct: float | None) -> FinishedTrial:
@@ -200,46 +194,57 @@ def test_a_trial_too_short_to_observe_counts_as_its_round_on_its_node() -> None:
         for trial in build_timed_trials(TIMES, 10)
     ]
     elsewhere = [t if t.arm == UNROLL else change_trial(t, node="another") for t in trials]
-    expected: list[tuple[set[int], bool, tuple[int, ...]]] = [
-        ({*range(5)}, True, ()),
-        (set(), False, (*range(10),)),
-    ]
-    for measured, (disturbed, is_busy, unobserved) in zip(
-        (trials, elsewhere), expected, strict=True
-    ):
+    for measured, disturbed in ((trials, range(5)), (elsewhere, ())):
         matched = match(build_record(measured, EVERY))
         selection = matched.select(matched.rounds, (PORTABLE, XLA))
-        assert set(selection.disturbed) == disturbed
-        assert (selection.is_busy, selection.unobserved) == (is_busy, unobserved)
+        assert selection.disturbed_numbers == tuple(disturbed)
+        assert selection.qualifier == ("busy" if disturbed else None)
 
 
-def test_unknown_other_work_counts_as_the_usual_one_on_a_busy_machine() -> None:
-    """Four blocks are disturbed; the trials of the other four were too short to observe."""
-    trials = [
-        watched(trial, 60.0 if trial.block < 4 else None)
-        for trial in build_timed_trials({PORTABLE: 10.0, XLA: 8.0})
-    ]
-    (comparison,) = summarise(build_record(trials)).comparisons
-    disturbance = {"other_processes": 60.0}
-    bound = largest_bias((XLA, PORTABLE), [(disturbance, disturbance)])
-    assert comparison.bias == pytest.approx(math.exp(bound))
+@pytest.mark.parametrize("ratio", [1.25, 1.0])
+def test_a_busy_machine_qualifies_verdicts_and_changes_none(ratio: float) -> None:
+    """What others took of the CPUs is no part of the judgement."""
+    quiet = build_paired_record(8, lambda block: ratio + 0.002 * (block % 3))
+    busy = tuple(change_trial(t, disturbance={"other_processes": 97.0}) for t in quiet.trials)
+    (usual,), (beside,) = (
+        summarise(record).comparisons for record in (quiet, replace(quiet, trials=busy))
+    )
+    assert (usual.verdict, usual.qualifier) == ("faster" if ratio > 1 else "same", None)
+    assert beside.label == f"{usual.verdict} (busy)"
+    assert beside.corrected == usual.corrected
 
 
-@pytest.mark.parametrize(
-    ("observed", "label"),
-    [(5, "same (other work unknown)"), (6, "same")],
-)
-def test_a_verdict_says_that_other_work_is_unknown_in_more_than_a_third_of_the_blocks(
-    observed: int, label: str
+REPEATS = [
+    pytest.param(6, (), 6, "faster", None, id="six repeats"),
+    pytest.param(5, (), 1, "inconclusive", "few configs", id="too few"),
+    pytest.param(8, (0, 5), 6, "faster", None, id="six of eight are quiet"),
+    pytest.param(7, (0, 5), 7, "faster", "busy", id="five of seven are quiet"),
+]
+
+
+@pytest.mark.parametrize(("repeats", "disturbed", "units", "verdict", "qualifier"), REPEATS)
+def test_repeats_of_the_only_config_decide_about_it(
+    repeats: int, disturbed: Sequence[int], units: int, verdict: str, qualifier: str | None
 ) -> None:
     trials = [
-        watched(trial, 2.0 if trial.block < observed else None)
-        for trial in build_timed_trials({PORTABLE: 10.0, XLA: 10.01})
+        change_trial(t, disturbance={"other_processes": 41.0} if t.repeat in disturbed else {})
+        for t in build_timed_trials({PORTABLE: 10.0, XLA: 8.0}, 1, repeats)
     ]
     summary = summarise(build_record(trials))
     (comparison,), (ranking,) = summary.comparisons, summary.rankings
-    assert comparison.label == label
-    assert ranking.other_work_unknown == comparison.other_work_unknown == (label != "same")
+    unit = "repeat" if repeats >= 6 else "config"
+    for compared, count in ((comparison, len(comparison.pairs)), (ranking, ranking.blocks)):
+        assert (compared.unit, count, compared.qualifier) == (unit, units, qualifier)
+    assert (comparison.verdict, ranking.sole) == (verdict, verdict == "faster")
+    assert comparison.disturbed == tuple(disturbed)
+    (result,) = comparison.results if unit == "repeat" else (None,)
+    assert result is None or (result.difference.n, result.verdict) == (repeats, "equal")
+
+
+def test_repeats_are_averaged_where_there_are_several_configs() -> None:
+    record = build_record(build_timed_trials({PORTABLE: 10.0, XLA: 8.0}, 2, 6))
+    (comparison,) = summarise(record).comparisons
+    assert (comparison.unit, len(comparison.pairs)) == ("config", 2)
 
 
 def interleaved_sweep(
@@ -277,11 +282,11 @@ def test_other_hardware_and_other_nodes_have_interleaved_rounds_of_their_own() -
 class DisturbedSweep:
     """A sweep with arms in slices whose block 1 was not interleaved, with other work in `noisy`.
 
-    Three of the other seven blocks are too many to leave out: verdicts stay open.
+    Three of the other seven blocks are too many to leave out: verdicts are busy.
     """
 
     noisy: Sequence[int]
-    is_open: bool
+    is_busy: bool
 
     @property
     def record(self) -> SweepRecord:
@@ -290,14 +295,14 @@ class DisturbedSweep:
     @property
     def blocks(self) -> list[int]:
         """The blocks that comparisons are over."""
-        left_out = {1} if self.is_open else {1, *self.noisy}
+        left_out = {1} if self.is_busy else {1, *self.noisy}
         return [block for block in range(8) if block not in left_out]
 
 
 @pytest.fixture(
     params=[
-        pytest.param(DisturbedSweep((), is_open=False), id="quiet"),
-        pytest.param(DisturbedSweep((2, 3, 4), is_open=True), id="three blocks disturbed"),
+        pytest.param(DisturbedSweep((), is_busy=False), id="quiet"),
+        pytest.param(DisturbedSweep((2, 3, 4), is_busy=True), id="three blocks disturbed"),
     ]
 )
 def disturbed(request: pytest.FixtureRequest) -> DisturbedSweep:
@@ -305,17 +310,16 @@ def disturbed(request: pytest.FixtureRequest) -> DisturbedSweep:
     return case
 
 
-def test_a_comparison_is_over_quiet_interleaved_rounds_and_open_with_few_of_them(
+def test_a_comparison_is_over_quiet_interleaved_rounds_and_busy_with_few_of_them(
     disturbed: DisturbedSweep,
 ) -> None:
     (comparison,) = summarise(disturbed.record).comparisons
     assert [pair.block for pair in comparison.pairs] == disturbed.blocks
     assert comparison.speedup is not None and comparison.speedup.value == pytest.approx(1.25)
-    assert (comparison.verdict == "inconclusive") == disturbed.is_open
-    assert (comparison.bias is not None) == disturbed.is_open
+    assert comparison.label == ("faster (busy)" if disturbed.is_busy else "faster")
     assert comparison.not_interleaved_rounds == 1
-    assert comparison.quiet_only == (not disturbed.is_open)
-    assert comparison.disturbed_blocks == tuple(disturbed.noisy)
+    assert comparison.quiet_only == (not disturbed.is_busy)
+    assert comparison.disturbed == tuple(disturbed.noisy)
 
 
 def test_break_evens_and_crossovers_are_over_the_rounds_of_the_comparison(
@@ -324,10 +328,9 @@ def test_break_evens_and_crossovers_are_over_the_rounds_of_the_comparison(
     summary = summarise(disturbed.record)
     (pair,) = summary.break_evens
     assert [costs.block for costs in pair.blocks] == disturbed.blocks
-    assert (pair.verdict == "inconclusive") == disturbed.is_open
+    assert (pair.verdict, pair.qualifier) == ("pays", "busy" if disturbed.is_busy else None)
     for crossover in summary.crossovers:
-        assert (crossover.verdict == "inconclusive") == disturbed.is_open
-        assert not disturbed.is_open or crossover.reason == pair.reason
+        assert (crossover.verdict, crossover.effect.qualifier) == ("faster", pair.qualifier)
 
 
 def test_arms_in_slices_have_no_curves_and_no_phase_for_the_wait_between_slices(
@@ -338,15 +341,9 @@ def test_arms_in_slices_have_no_curves_and_no_phase_for_the_wait_between_slices(
     assert summary.phases[0].seconds == {"compile_s": 1.0}
 
 
-@pytest.mark.parametrize("accepts_provisional", [False, True])
-def test_more_blocks_are_asked_for_while_a_comparison_is_open(
-    disturbed: DisturbedSweep, accepts_provisional: bool
-) -> None:
-    rule = PrecisionReached(
-        AutoBlocks(0.01, 6, 12), (BASE, SLICED), 1, accept_provisional=accepts_provisional
-    )
-    is_waiting = rule.half_widths(disturbed.record.trials)[SLICED, BASE] is None
-    assert is_waiting == (disturbed.is_open and not accepts_provisional)
+def test_intervals_on_a_busy_machine_end_a_sweep_as_others_do(disturbed: DisturbedSweep) -> None:
+    rule = PrecisionReached(AutoBlocks(0.01, 6, 12), (BASE, SLICED), 1)
+    assert rule.half_widths(disturbed.record.trials)[SLICED, BASE] is not None
 
 
 def test_the_disturbance_of_a_comparison_is_the_median_over_its_blocks() -> None:

@@ -47,9 +47,9 @@ def bench(
     return code, out, exported
 
 
-@pytest.mark.parametrize(("disturbed", "verdict"), [(1, "slower"), (6, "inconclusive")])
+@pytest.mark.parametrize("disturbed", [1, 6])
 def test_rounds_give_a_verdict_that_can_be_exported(
-    run: Run, monkeypatch: pytest.MonkeyPatch, disturbed: int, verdict: str
+    run: Run, monkeypatch: pytest.MonkeyPatch, disturbed: int
 ) -> None:
     as_run = TrialRun.outcome
 
@@ -60,15 +60,14 @@ def test_rounds_give_a_verdict_that_can_be_exported(
     monkeypatch.setattr(TrialRun, "outcome", observed)
     code, out, exported = bench(run)
     assert code == 0
-    is_decided = verdict == "slower"
-    assert ("none/slow is 1.5" in out, "--wait-quiet 30m" in out) == (is_decided, not is_decided)
-    assert ("none/slow measured 1.5" in out) == (not is_decided)
+    assert "none/slow is 1.5" in out
+    assert "80 % of the CPUs" in out
     (row,) = [line for line in out.splitlines() if line.strip().startswith("none/slow  ")]
     assert "slower" in row and "1.5" in row, "as in a report, not 0.67 ×"
     assert f"Disturbed: {disturbed} of 6 rounds" in out
     base, slow = exported["arms"]
     assert (base["verdict"], base["used"], slow["used"]) == ("baseline", 6, 6)
-    assert (slow["verdict"], slow["kernels"][0]["ran"]) == (verdict, "slow")
+    assert (slow["verdict"], slow["kernels"][0]["ran"]) == ("slower (busy)", "slow")
     assert slow["speedup"]["value"] == pytest.approx(1 / 1.5, rel=0.02)
 
 

@@ -64,22 +64,6 @@ def test_a_choice_that_was_measured_on_a_busy_machine_says_so() -> None:
             assert ("rnnsweep report" in text) == bool(disturbance)
 
 
-@pytest.mark.parametrize("is_round_observed", [False, True])
-def test_a_choice_says_whether_other_work_is_unknown(is_round_observed: bool) -> None:
-    """A trial that was too short to observe counts as another one of its round."""
-    less_accurate = {"val_accuracy": 0.8, "step_ms": 1.0}
-    if is_round_observed:
-        less_accurate["others_cpu_pct"] = 2.0
-    trials = [
-        build_trial(0, PORTABLE, val_accuracy=0.9, step_ms=1.0, energy_absent="it was too short"),
-        build_trial(0, GRU, metrics=less_accurate),
-    ]
-    chosen = choose(build_record(trials, (PORTABLE, GRU)))
-    assert chosen.unobserved_runs == chosen.as_json()["unobserved_runs"] == 1 - is_round_observed
-    for text in (chosen.code(), to_yaml(chosen)):
-        assert ("rnnsweep report" in text) != is_round_observed
-
-
 def test_the_report_and_best_break_a_tie_alike_by_the_time_of_training() -> None:
     """float32 means over batches differ in their last digits; the second arm trains faster."""
     figures = {PORTABLE: (0.87500001, 4.0), GRU: (0.875, 2.0)}

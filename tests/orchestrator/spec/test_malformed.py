@@ -228,6 +228,7 @@ def test_a_wrong_precision_is_reported_at_its_key(case: WrongOverride) -> None:
     [
         ("blocks.at_most=9", "search.configs: auto"),
         ("disturbed.action=mark", "leave it out"),
+        ("disturbed.accept_provisional=true", "leave it out"),
         ("search.pruner={name: median, n_min_trials: 2}", "optuna.pruners:MedianPruner"),
         ("search.pruner=wilcoxon", "optuna.pruners:WilcoxonPruner"),
         ("search.sampler={name: gp}", "optuna.samplers:GPSampler"),

@@ -50,7 +50,7 @@ _SIGNS: Mapping[str, str] = {
     Kind.NEVER: "▼",
     Kind.FAILED: "✕",
     Kind.DIFFERENT_MATHEMATICS: "✕",
-    Kind.PROVISIONAL: "?",
+    Kind.BUSY: "?",
 }
 """The signs of bullets and headlines; others have a dot."""
 
