@@ -42,7 +42,6 @@ def verdicts(path: Path, home: Path, suffix: str) -> Verdicts:
                 "verdict": comparison.verdict,
                 "provisional": comparison.provisional,
                 "interval": [round(end, 3) for end in (speedup.value, speedup.low, speedup.high)],
-                "bound": round(comparison.bias, 2) if comparison.bias else None,
                 "disturbed": len(comparison.disturbed_blocks),
             }
         for result in comparison.results:
