@@ -29,8 +29,7 @@ def _words(summary: ReportSummary) -> Iterator[str]:
     yield (
         f"A verdict is {WORDS['faster']}, {WORDS['slower']}, {WORDS['same']} (within the margin) "
         f"or {INCONCLUSIVE}. It is provisional "
-        "if other work disturbed too many trials. The calibration probe is a short piece of work "
-        "that never changes: if it takes longer, the machine is slower."
+        "if other work disturbed too many trials."
     )
     if step_noun(summary) == "prediction":
         yield (

@@ -228,6 +228,10 @@ def test_a_wrong_precision_is_reported_at_its_key(case: WrongOverride) -> None:
     [
         ("blocks.at_most=9", "search.configs: auto"),
         ("disturbed.action=mark", "leave it out"),
+        ("disturbed.canary=1.5", "leave it out"),
+        ("disturbed.clock_drop_pct=20", "leave it out"),
+        ("disturbed.throttled_pct=20", "leave it out"),
+        ("disturbed=mark", "leave it out"),
         ("search.pruner={name: median, n_min_trials: 2}", "optuna.pruners:MedianPruner"),
         ("search.pruner=wilcoxon", "optuna.pruners:WilcoxonPruner"),
         ("search.sampler={name: gp}", "optuna.samplers:GPSampler"),
