@@ -89,33 +89,28 @@ def test_the_driver_of_a_sweep_does_not_count_on_its_own_machine(
     ],
 )
 def test_a_process_is_named_by_what_it_runs(command: list[str], name: str) -> None:
-    process = mock.Mock(cmdline=lambda: command)
-    process.name = lambda: Path(command[0]).name
-    assert other_work._name(process) == name
+    running = mock.Mock(cmdline=lambda: command)
+    running.name = lambda: Path(command[0]).name
+    assert other_work._name(running) == name
+
+
+def process(pid: int, parent: int, *command: str) -> mock.MagicMock:
+    used = mock.Mock(user=1.0, system=0.0, children_user=0.0, children_system=0.0)
+    made = mock.MagicMock(pid=pid, cmdline=lambda: [*command], cpu_times=lambda: used)
+    made.name, made.ppid, made.create_time = (lambda: command[0]), (lambda: parent), (lambda: 0.0)
+    return made
 
 
 def test_the_ray_worker_of_a_trainer_is_named_as_the_trainer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    used = mock.Mock(user=1.0, system=0.0, children_user=0.0, children_system=0.0)
     processes = [
-        mock.MagicMock(
-            pid=pid,
-            ppid=lambda parent=parent: parent,
-            cmdline=lambda words=words: words,
-            cpu_times=lambda: used,
-            create_time=lambda: 0.0,
-        )
-        for pid, parent, words in (
-            (10, 1, ["ray::Worker.train"]),
-            (11, 10, ["python", "-P", "-m", "workloads"]),
-            (12, 1, ["ray::Worker.train"]),
-        )
+        process(10, 1, "ray::Worker.train"),
+        process(11, 10, "python", "-P", "-m", "workloads"),
+        process(12, 1, "ray::Worker.train"),
     ]
-    for process in processes:
-        process.name = lambda words=process.cmdline(): words[0]
     monkeypatch.setattr("psutil.process_iter", lambda: processes)
-    names = [process.name for process in other_work._Snapshot.take().processes.values()]
+    names = [one.name for one in other_work._Snapshot.take().processes.values()]
     assert names == ["another rnnsweep", "another rnnsweep", "ray::Worker.train"]
 
 
