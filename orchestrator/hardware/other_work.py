@@ -91,7 +91,8 @@ class ProcessAddress:
 def observe_other_work(driver: ProcessAddress | None = None) -> OtherWork | None:
     """Look for `LOOK_S` seconds; None if the operating system does not tell.
 
-    A node that looks for the driver of a sweep names it: what the driver does is no other work.
+    `driver` is the process that runs the sweep. On its own machine neither it nor what it has
+    started counts.
     """
     own = {os.getpid()}
     if driver is not None and driver.hostname == socket.gethostname():
