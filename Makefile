@@ -24,8 +24,7 @@ CHROMIUM := chromium --headless --no-sandbox --hide-scrollbars --window-size=144
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-quick test-all test-rest test-faults soak test-cluster docs gallery gallery-pages lint backends lock lock-cuda12 lock-cuda13 gpu gpu-full gpu-docs frozen-store dist clean \
 	benchmark-steps benchmark-own-model benchmark-passes benchmark-scale \
-	benchmark-trust benchmark-report \
-	benchmark-bias bias-curve benchmark-wide
+	benchmark-trust benchmark-report benchmark-wide
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
@@ -119,12 +118,6 @@ benchmark-trust: $(VENV)/.backends ## check the error rates of comparisons: 40 m
 benchmark-report: $(VENV)/.dev ## measure reports and queries of 10,000 and of 100,000 trials; creates their stores first (minutes)
 	$(BIN)/python -m infra.benchmarks.report --store rnnsweep-data/benchmark-report --output $(RESULTS)
 	$(BIN)/python -m infra.benchmarks.report --trials 100000 --store rnnsweep-data/benchmark-report-100000 --output $(RESULTS)
-
-benchmark-bias: $(VENV)/.backends ## measure how far other work shifts comparisons: 20 minutes on an idle machine; resumes
-	$(BIN)/python -m infra.benchmarks.bias --output $(RESULTS)
-
-bias-curve: $(VENV)/.dev ## write the bounds of verdicts on busy machines from the result that benchmark-bias left here
-	$(BIN)/python -m infra.benchmarks.bias_curve
 
 benchmark-wide: $(VENV)/.dev ## measure the efficiency of a cluster of 40 Ray nodes on this machine, and check its estimated makespan (17 minutes)
 	$(BIN)/python -m infra.benchmarks.scaling.wide --output $(RESULTS)

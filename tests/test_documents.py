@@ -43,7 +43,8 @@ def test_the_readme_is_short_and_begins_with_two_commands_which_ci_runs() -> Non
 def test_every_command_in_a_block_exists() -> None:
     targets = {words[1] for words in commands() if words[0] == "make"}
     for page in PAGES:
-        targets.update(re.findall(r"`make ([a-z-]+)`", page.read_text()))
+        if page.name != "CHANGELOG.md":  # it names targets that are gone
+            targets.update(re.findall(r"`make ([a-z-]+)`", page.read_text()))
     subprocess.run(["make", "--dry-run", *targets], cwd=ROOT, capture_output=True, check=True)
     others = [words for words in commands() if words[0] != "make"]
     for words in others:

@@ -487,20 +487,6 @@ METRICS: tuple[Metric, ...] = (
         measured_in=_EVERY_TRIAL,
         is_objective=False,
     ),
-    Metric(
-        name="canary_ms",
-        description="Time of a fixed calculation, before and after the timed part (the slower): "
-        "the speed of the node.",
-        better="less",
-        measured_in=_EVERY_TRIAL,
-        reported_in=("noise",),
-    ),
-    Metric(
-        name="canary_gpu_ms",
-        description="Time of a fixed calculation on the GPU, after the timed part.",
-        better="less",
-        measured_in=_EVERY_TRIAL,
-    ),
     # Before the training
     Metric(
         name="queue_s",

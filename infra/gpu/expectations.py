@@ -30,9 +30,6 @@ MAX_DATA_RATIO = 1.1
 MAX_WARMED_RATIO = 1.1
 """The slowest warmed step by the fastest, after any idleness."""
 
-MIN_SHARED_RATIO = 1.25
-"""The calibration probe with another process on the GPU, by the probe alone."""
-
 MAX_ENERGY_DIFFERENCE = 0.05
 """Energy by NVML's counter, by the integral of its power, less 1."""
 
@@ -86,15 +83,6 @@ def _clocks(passed: Sequence[Outcome]) -> Iterator[Outcome]:
         if warmed:
             ratio = max(warmed) / min(warmed)
             yield _at_most(one, "warmed slowest/fastest", ratio, MAX_WARMED_RATIO)
-        alone, shared = (one.measured.get(name) for name in ("product_ms", "product_ms, shared"))
-        if alone and shared:
-            yield _expected(
-                one,
-                "product_ms shared/alone",
-                shared / alone,
-                shared / alone >= MIN_SHARED_RATIO,
-                {"at_least": MIN_SHARED_RATIO},
-            )
 
 
 def _telemetry(passed: Sequence[Outcome]) -> Iterator[Outcome]:

@@ -2,7 +2,6 @@
 
 # ruff: noqa: PLC0415 - frameworks are imported inside the trainer process only
 
-import statistics
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -15,8 +14,6 @@ from workloads.measuring.device_state import products, warm_clocks
 from workloads.measuring.measurement import build_with_weights, prepare_framework
 from workloads.tasks.synthetic import task as synthetic
 from workloads.tasks.synthetic.settings import SyntheticSettings
-
-_ROUNDS, _ROUND_S = 5, 0.02
 
 
 def hand_written(trial: Context) -> dict[str, float]:
@@ -73,31 +70,29 @@ def fallen_back(trial: Context) -> dict[str, float]:
 
 
 def after_idleness(trial: Context) -> dict[str, float]:
-    """Time the probe of GPUs, and about 1 ms of its products after idle times, cold and warmed."""
+    """Time about 1 ms of matrix products after idle times, cold and warmed."""
     side, figures = 4_096 if trial.device == "gpu" else 64, dict[str, float]()
     with prepare_framework(trial) as framework:
-        probe_ms = figures["product_ms"] = time_of_product(framework.synchronise, side)
-        multiply, count = products(side, framework.synchronise), max(1, round(1 / probe_ms))
+        multiply = products(side, framework.synchronise)
+        count = max(1, round(1 / _product_ms(multiply)))
         for idle_s in trial.settings["idle_s"]:
             for state in ("cold", "warmed"):
                 time.sleep(idle_s)
                 if state == "warmed":
                     warm_clocks(trial.device, framework.synchronise)
-                began_s = time.monotonic()
-                multiply(count)
-                figures[f"{idle_s:g} s, {state}, ms"] = 1_000 * (time.monotonic() - began_s)
+                figures[f"{idle_s:g} s, {state}, ms"] = _milliseconds(multiply, count)
     return figures
 
 
-def time_of_product(synchronise: Callable[[Any], None], side: int) -> float:
-    """Return the ms of one matrix product on the device: the median of rounds of 20 ms."""
-
-    def seconds(count: int) -> float:
-        began_s = time.monotonic()
-        multiply(count)
-        return time.monotonic() - began_s
-
-    multiply, count = products(side, synchronise), 1
-    while seconds(count) < _ROUND_S:
+def _product_ms(multiply: Callable[[int], None]) -> float:
+    """Return the time of one product, measured over at least 20 ms of them."""
+    count = 1
+    while (taken_ms := _milliseconds(multiply, count)) < 20:
         count *= 2
-    return 1_000 * statistics.median(seconds(count) for _ in range(_ROUNDS)) / count
+    return taken_ms / count
+
+
+def _milliseconds(multiply: Callable[[int], None], count: int) -> float:
+    began_s = time.monotonic()
+    multiply(count)
+    return 1_000 * (time.monotonic() - began_s)

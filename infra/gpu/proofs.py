@@ -3,10 +3,8 @@
 import itertools
 import math
 import os
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -20,7 +18,7 @@ from orchestrator.hardware import probe
 from workloads.eligibility import ineligibility_reason
 from workloads.implementations import AUTO, KERNELS, OPTIONS, Precision, parse_implementation
 from workloads.layer_traits import LayerTraits
-from workloads.protocol import Device, Event
+from workloads.protocol import Device
 
 _PROVABLE = [kernel for kernel in KERNELS if kernel != AUTO]
 """The kernels that an arm asks for by name: whatever runs agrees with `auto`."""
@@ -302,24 +300,12 @@ def _energy(recording: Recording) -> dict[str, float]:
 
 
 def clocks(lab: Lab, backend: str) -> Iterator[Outcome]:
-    """Measure a step after idle times, and the probe of GPUs while another process works."""
+    """Measure a step after idle times."""
     if backend != lab.backends[0]:  # a second one would show no more
         return
-    arm, at_work = f"{backend}/portable", threading.Event()
-    alone = lab.ask("probes:after_idleness", arm, {"idle_s": lab.sizes.idle_s})
-    settings = _busy_settings(lab, arm)
-
-    def listen(event: Event) -> None:
-        if getattr(event, "phase", "") == "train":
-            at_work.set()
-
-    with ThreadPoolExecutor(1, "other") as pool:
-        other = pool.submit(lab.ask, "synthetic", arm, settings, environ=os.environ, listen=listen)
-        at_work.wait(60.0)
-        shared = lab.ask("probes:after_idleness", arm, {"idle_s": []})
-    measured = {**alone.metrics, "product_ms, shared": shared.metrics.get("product_ms", 0.0)}
-    reason = alone.reason or shared.reason or other.result().reason
-    yield judged("clocks", f"idle for {lab.sizes.idle_s} s", arm, reason, measured)
+    arm = f"{backend}/portable"
+    answer = lab.ask("probes:after_idleness", arm, {"idle_s": lab.sizes.idle_s})
+    yield judged("clocks", f"idle for {lab.sizes.idle_s} s", arm, answer.reason, answer.metrics)
 
 
 def _busy_settings(lab: Lab, arm: str) -> dict[str, Any]:

@@ -200,23 +200,19 @@ def _round_text(number: int, rounds: int, left_s: float | None) -> str:
 
 def _wait_until_quiet(look: Look, made: Bench, wait_s: float | None) -> None:
     """Tell what other processes take of the CPUs if it is much; with `wait_s` wait so long."""
-    from orchestrator.analysis.statistics.bias import effect_of_other_work
     from orchestrator.cluster import other_work
     from orchestrator.hardware import observe_other_work
 
-    limit_pct, planned = made.spec.disturbance_limits.others_cpu_pct, made.plan.possible
-    host = planned[0].hardware.nodes[0].profile.hostname
+    limit_pct = made.spec.disturbance_limits.others_cpu_pct
+    host = made.plan.possible[0].hardware.nodes[0].profile.hostname
 
     def seen(work: OtherWork | None) -> dict[str, OtherWork]:
         return {host: work} if work is not None else {}
 
-    before = seen(look.result())
-    busy = other_work.describe_busy(before, limit_pct)
+    busy = other_work.describe_busy(seen(look.result()), limit_pct)
     if busy is None:
         return
-    effect = effect_of_other_work(planned, before, limit_pct)
-    then = other_work.how_to_wait() if wait_s is None else ""
-    show_progress(other_work.warn_of(busy, effect.ratio, effect.names, then))
+    show_progress(other_work.start_line(busy, waits=wait_s is not None))
     if wait_s is not None:
         show_progress(f"Waiting for a quiet machine, at most {duration(wait_s)}")
         other_work.wait_until_quiet(lambda: seen(observe_other_work()), limit_pct, wait_s)

@@ -1,6 +1,5 @@
 """What other processes take of the machines that are to run trials, before the first one begins."""
 
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -8,7 +7,7 @@ from orchestrator.cluster.connection import run_on_nodes
 from orchestrator.core.caller import as_typed
 from orchestrator.core.errors import Refusal
 from orchestrator.core.text import duration
-from orchestrator.hardware import Node, OtherWork, observe_other_work
+from orchestrator.hardware import Node, OtherWork, ProcessAddress, observe_other_work
 
 _ANSWER_S = 15.0
 """A node that has not answered by then is left out: what is said of it is advice only."""
@@ -28,7 +27,8 @@ class StillBusy(Refusal):
 
 def observe_nodes(nodes: Sequence[Node]) -> dict[str, OtherWork]:
     """Look at these nodes of the connected cluster at once; return what is seen by host name."""
-    seen = run_on_nodes(observe_other_work, nodes, timeout_s=_ANSWER_S)
+    driver = ProcessAddress.of_this_process()
+    seen = run_on_nodes(lambda: observe_other_work(driver), nodes, timeout_s=_ANSWER_S)
     return {node.profile.hostname: work for node, work in seen if work is not None}
 
 
@@ -49,33 +49,12 @@ def describe_busy(seen: Mapping[str, OtherWork], limit_pct: float) -> str | None
     return "; ".join([*named, *([f"and {more} other nodes are busy"] if more else [])])
 
 
-def warn_of(busy: str, effect: float, arms: Sequence[str], then: str = "") -> str:
-    """Return the sentences on busy machines that are told before trials begin.
-
-    `effect` is the largest ratio of times that the other work alone can cause, and `arms` the names
-    of the two whose times these are; `then` is what follows for this start.
-    """
-    if effect == math.inf:
-        cause = ", and what so much does to times was not measured: they may stay inconclusive"
-    elif effect > 1:
-        size = f"{float(f'{effect:.2g}'):g}"
-        cause = (
-            f", which alone can make times of {' and '.join(arms)} differ by {size} ×; less than "
-            "that is inconclusive"
-        )
-    else:
-        cause = ": times are provisional at best"
-    what = f"{busy[:1].upper()}{busy[1:]}{cause}. Accuracies are not affected"
-    return f"{what}. {then}" if then else what
-
-
-def how_to_wait() -> str:
-    """Return that a start does not wait for a quiet machine, and how it would."""
+def start_line(busy: str, *, waits: bool) -> str:
+    """Return the line on busy machines before a start that waits for quiet ones, or goes ahead."""
+    if waits:
+        return f"busy: {busy}"
     wait = as_typed("--wait-quiet 30m", "wait_quiet_s=1800")
-    return (
-        "This start does not wait until it is quiet: for one that does, stop it (Ctrl-C) and add "
-        f"{wait}"
-    )
+    return f"busy: {busy}; starting anyway ({wait} waits)"
 
 
 def wait_until_quiet(
@@ -98,7 +77,6 @@ def wait_until_quiet(
             longer = as_typed("--wait-quiet 2h", "wait_quiet_s=7200")
             raise StillBusy(
                 f"gave up after {duration(waited_s)}: {text}. Nothing was run. Allow more time "
-                f"({longer}), or go on without waiting: times are provisional then, and accuracies "
-                "are not affected"
+                f"({longer}), or start without waiting"
             )
         sleep(_BETWEEN_LOOKS_S)

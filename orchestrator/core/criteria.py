@@ -85,18 +85,13 @@ class AutoBlocks:
 
 @dataclass(frozen=True, slots=True)
 class DisturbanceLimits:
-    """The limits beyond which a trial is disturbed.
+    """Limits beyond which a trial is disturbed, in percent of the CPUs that its trainer may use.
 
-    Shares are percent of the CPUs that the trainer may use (`others_cpu_pct`, `steal_pct`), of the
-    time (`throttled_pct`) and of the device's highest clock (`clock_drop_pct`). `canary` is the
-    limit of the calibration probe's time over its expected time.
+    `others_cpu_pct` is of other processes, `steal_pct` of the host of a virtual machine.
     """
 
     others_cpu_pct: float = 15.0
     steal_pct: float = 5.0
-    throttled_pct: float = 5.0
-    clock_drop_pct: float = 10.0
-    canary: float = 1.25
 
 
 @dataclass(frozen=True, slots=True)

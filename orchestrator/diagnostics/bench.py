@@ -320,7 +320,7 @@ def _finished(run: TrialRun, arm: Arm, number: int, limits: DisturbanceLimits) -
     if run.slices:
         metric = "step_ms" if run.job.request.timed_work == "train" else "predict_ms"
         times[metric] = geometric([timed_slice.step_ms for timed_slice in run.slices])
-    causes = detect_disturbance(outcome.metrics, outcome.telemetry, limits, {})
+    causes = detect_disturbance(outcome.metrics, outcome.telemetry, limits)
     request = run.job.request
     return FinishedTrial(
         Trial(f"{number} {arm}", number, {}, arm, 0, request.seed),

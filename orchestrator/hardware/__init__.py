@@ -1,7 +1,7 @@
 """Hardware of nodes: probe one node, and group equal ones into hardware classes."""
 
 from orchestrator.hardware.classes import HardwareClass, classify, no_gpu_class_reason
-from orchestrator.hardware.other_work import Look, OtherWork, observe_other_work
+from orchestrator.hardware.other_work import Look, OtherWork, ProcessAddress, observe_other_work
 from orchestrator.hardware.probing import only_visible_environment, probe
 from orchestrator.hardware.profile import Gpu, GpuReaderInfo, Node, NodeProfile, NoGpus
 
@@ -14,6 +14,7 @@ __all__ = [
     "Node",
     "NodeProfile",
     "OtherWork",
+    "ProcessAddress",
     "classify",
     "no_gpu_class_reason",
     "observe_other_work",

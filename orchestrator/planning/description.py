@@ -10,6 +10,7 @@ from orchestrator.planning.objectives import arms_that_speak, open_limit
 from orchestrator.planning.plan import Plan
 from orchestrator.planning.pricing import describe_prices
 from orchestrator.spec import SweepSpec
+from orchestrator.spec.sections import FEWEST_BLOCKS
 from workloads.metrics import find_metric
 from workloads.own_code import training_on_import
 
@@ -22,6 +23,7 @@ def describe_plan(spec: SweepSpec, plan: Plan, stopped: Iterable[str] = ()) -> s
     lines = [
         _size(spec, plan),
         *(f"  {line}" for line in _arms(plan)),
+        *(f"  {line}" for line in _too_few(spec, plan)),
         *(f"  {line}" for line in _data(spec)),
         *(f"  {line}" for line in _training_on_import(spec)),
         *(f"  {line}" for line in (*_models(spec, plan), *_measuring(plan))),
@@ -62,6 +64,26 @@ def _arms(plan: Plan) -> Iterator[str]:
     for (hardware, reason), names in refused.items():
         shown = ", ".join(names) if len(names) <= _MOST_NAMED else f"{len(names)} arms"
         yield f"cannot run {shown} on {hardware}: {reason}"
+
+
+def _too_few(spec: SweepSpec, plan: Plan) -> Iterator[str]:
+    """Write that no comparison can be decided, and what changes that."""
+    if plan.can_decide or not plan.blocks:
+        return
+    few, enough = counted(plan.blocks, "config"), f"{FEWEST_BLOCKS} configs"
+    size = spec.search.size()
+    if plan.blocks == 1:
+        few += f" with {counted(plan.repeats, 'repeat')}"
+        enough, how = f"{FEWEST_BLOCKS} repeats", f"--set repeats={FEWEST_BLOCKS}"
+    elif spec.search.listed:
+        how = "add configs to the list search.configs"
+    elif spec.search.is_grid:
+        how = "add values to search.space"
+    else:
+        how = f"--set search.configs={FEWEST_BLOCKS}"
+        if size is not None and size < FEWEST_BLOCKS:
+            how += ", with more values in search.space"
+    yield f"{few} cannot decide any comparison; {enough} can: {how}"
 
 
 def _models(spec: SweepSpec, plan: Plan) -> Iterator[str]:

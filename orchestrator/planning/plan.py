@@ -22,6 +22,7 @@ from orchestrator.core.trial import (
 from orchestrator.hardware import HardwareClass, Node
 from orchestrator.planning import feasibility
 from orchestrator.spec import HardwareEntry, SweepSpec
+from orchestrator.spec.sections import FEWEST_BLOCKS
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,16 @@ class Plan:
     def trials(self) -> int:
         """Blocks × arms × repeats."""
         return self.blocks * len(self.possible) * self.repeats
+
+    @property
+    def can_decide(self) -> bool:
+        """Whether the sweep has enough configs, or repeats of its only one, for a verdict.
+
+        True if there is nothing to compare.
+        """
+        if len(self.possible) + len(self.awaited) < 2:
+            return True
+        return (self.repeats if self.blocks == 1 else self.blocks) >= FEWEST_BLOCKS
 
     @property
     def index_count(self) -> int:
@@ -171,6 +182,7 @@ class Plan:
             "repeats": self.repeats,
             "trials": self.trials,
             "blocks_at_least": self.auto.least if self.auto else self.blocks,
+            "can_decide": self.can_decide,
             "trainer": "fresh" if self.fresh_trainer_reason else "warm",
         }
 

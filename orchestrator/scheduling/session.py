@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from orchestrator.core.arms import Arm
-from orchestrator.core.disturbance import CanaryBaseline, detect_disturbance
+from orchestrator.core.disturbance import detect_disturbance
 from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import FinishedTrial, Outcome, Trial, share_environment
 from orchestrator.planning.fleets import NODE_GPUS
@@ -51,15 +51,12 @@ class Session:
     record: Callable[[FinishedTrial], None]
     watcher: Watcher
     models: BestModels | None = None
-    _canary_baseline: CanaryBaseline = field(default_factory=CanaryBaseline)
     _has_warned_of_objectives: bool = False
     _running_since_s: dict[str, float] = field(default_factory=dict)
     _reported_arms: set[Arm] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._report_stopped_arms()
-        if self.journal.state is not None:
-            self._canary_baseline.learn(self.journal.state.finished.values())
 
     def assign(self) -> Assignment | None:
         """Return the next trial to start; None if no lane needs one now."""
@@ -89,7 +86,6 @@ class Session:
             if self.models is not None:
                 self.models.add(finished)
             self.record(finished)
-        self._canary_baseline.learn(ended)
         self.dispatcher.finish(assignment, *(finished.outcome for finished in ended))
         self._report_decision()
         for finished in ended:
@@ -153,10 +149,7 @@ class Session:
         lost_s = state.lost_s.get(trial.key, 0.0) if state is not None else 0.0
         outcome = priced(outcome, trial.arm, self.spec.prices, together, lost_s=lost_s)
         disturbance = detect_disturbance(
-            outcome.metrics,
-            outcome.telemetry,
-            self.spec.disturbance_limits,
-            self._canary_baseline.expected_ms(finished),
+            outcome.metrics, outcome.telemetry, self.spec.disturbance_limits
         )
         round_id = None
         if trial.arm.measure == "timing":  # no two rounds of an arm start at the same time

@@ -12,15 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestrator import __version__
-from orchestrator.analysis.statistics.bias import effect_of_other_work
 from orchestrator.cluster import connection
 from orchestrator.cluster.membership import Membership, requested_nodes, withdraw_request
 from orchestrator.cluster.other_work import (
     describe_busy,
-    how_to_wait,
     observe_nodes,
+    start_line,
     wait_until_quiet,
-    warn_of,
 )
 from orchestrator.cluster.temporary_folders import tune_folder
 from orchestrator.core.errors import one_line
@@ -297,12 +295,10 @@ class _Start:
 
     def tell_other_work(self) -> None:
         """Look what other processes take of the machines that run trials, and tell it if much."""
-        seen = self._other_work()
-        self.busy = describe_busy(seen, self._busy_pct)
+        self.busy = describe_busy(self._other_work(), self._busy_pct)
         if self.busy is not None:
-            effect = effect_of_other_work(self.work.running.possible, seen, self._busy_pct)
-            then = how_to_wait() if self.options.wait_quiet_s is None else ""
-            self.options.phase(warn_of(self.busy, effect.ratio, effect.names, then))
+            waits = self.options.wait_quiet_s is not None
+            self.options.phase(start_line(self.busy, waits=waits))
 
     def wait_until_quiet(self) -> None:
         """Wait as long as the options allow; raise `StillBusy`, or `Stopped` at a signal."""

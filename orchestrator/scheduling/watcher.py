@@ -130,7 +130,9 @@ class Watcher:
                 f"{self._disturbed_trials} of {trials} disturbed, "
                 f"the last one: {self._last_disturbance}"
             )
-        return None if self._ended_in_this_start else self.busy
+        if self.busy is None or self._ended_in_this_start:
+            return None
+        return f"busy: {self.busy}"
 
     def totals(self) -> dict[str, float | None]:
         """Return the counts so far as data."""

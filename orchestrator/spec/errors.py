@@ -102,15 +102,24 @@ def cut(text: str) -> str:
 
 
 _OF_MEDIAN = "name optuna.pruners:MedianPruner, which takes it"
+_IS_FIXED = "leave it out: the limits of clocks are fixed"
 
 FORMER_KEYS: Mapping[str, str] = {
     "blocks": "write search.configs: auto (or {interval: …, at_least: …, at_most: …})",
     "disturbed.accept_provisional": "leave it out: intervals on a busy machine count",
     "disturbed.action": "leave it out: a disturbed trial is marked",
+    "disturbed.canary": "leave it out: what others took of the CPUs is observed itself",
+    "disturbed.clock_drop_pct": _IS_FIXED,
+    "disturbed.throttled_pct": _IS_FIXED,
     "search.pruner.interval_steps": _OF_MEDIAN,
     "search.pruner.n_min_trials": _OF_MEDIAN,
 }
 """Keys of 0.1.0, each with a hint at what to write instead."""
+
+FORMER_WORDS: Mapping[tuple[str, Any], str] = {
+    ("disturbed", "mark"): "leave it out: a disturbed trial is marked",
+}
+"""Words of 0.1.0 that stood for a section, by key, each with a hint at what to write instead."""
 
 _A_MAPPING = "a mapping (key: value)"
 _A_DIMENSION = "a list of choices, or {{low: …, high: …}}"
@@ -213,6 +222,8 @@ _NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]{1,2})?")
 
 def _hint(error: ErrorDetails, expected: str) -> str:
     value = error["input"]
+    if error["type"] == "model_type" and isinstance(value, str):
+        return FORMER_WORDS.get((key_text(_path(error["loc"])), value), "")
     if error["type"] == "string_type" and isinstance(value, bool):
         return "YAML reads yes, no, on and off as true and false: put text in quotes"
     if error["type"] == "string_type" and isinstance(value, int | float | dict):

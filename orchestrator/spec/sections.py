@@ -375,30 +375,16 @@ class AutoConfigs(WordedSection):
         return self
 
 
-class DisturbedSpec(WordedSection):
+class DisturbedSpec(fields.Strict):
     """The `disturbed` section: the limits beyond which a trial is marked as disturbed."""
-
-    words: ClassVar[Words] = {"mark": {}}
 
     others_cpu_pct: Percent = pydantic.Field(
         _DISTURBED.others_cpu_pct,
-        description="CPU time of other processes beyond this, in percent of the node.",
+        description="CPU time of other processes beyond this, in percent of the trainer's CPUs.",
     )
     steal_pct: Percent = pydantic.Field(
         _DISTURBED.steal_pct,
-        description="CPU time that the hypervisor took beyond this, in percent.",
-    )
-    throttled_pct: Percent = pydantic.Field(
-        _DISTURBED.throttled_pct, description="Time of a throttled GPU beyond this, in percent."
-    )
-    clock_drop_pct: Percent = pydantic.Field(
-        _DISTURBED.clock_drop_pct, description="Drop of a GPU's clock beyond this, in percent."
-    )
-    canary: Annotated[float, pydantic.Field(gt=1)] = pydantic.Field(
-        _DISTURBED.canary,
-        description=(
-            "Ratio of the two calibration probes, before and after the epochs, beyond this."
-        ),
+        description="CPU time of the virtual machine's host beyond this, in percent.",
     )
 
 
@@ -529,6 +515,5 @@ Prices: TypeAlias = Annotated[tuple[Price, ...], pydantic.BeforeValidator(fields
 SHORT_FORMS: Mapping[str, Words] = {
     "measure": MeasureSpec.words,
     "search.configs": AutoConfigs.words,
-    "disturbed": DisturbedSpec.words,
 }
 """Short forms: for each key, as `--set` has it, the words for its section, and their meanings."""

@@ -132,9 +132,7 @@ class SweepSpec(Strict):
     )
     disturbed: sections.DisturbedSpec = Field(
         sections.DisturbedSpec(),
-        description=(
-            "mark: mark trials that other work on the node disturbed. Or limits of your own."
-        ),
+        description=("How much of the CPUs others may take before a trial is marked as disturbed."),
     )
     margins: sections.MarginsSpec = Field(
         sections.MarginsSpec(), description="Differences that do not matter."

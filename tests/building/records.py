@@ -51,9 +51,9 @@ def build_paired_record(
 
 
 def disturb_blocks(record: SweepRecord, blocks: Mapping[Arm, Sequence[int]]) -> SweepRecord:
-    """Return the sweep with a slow canary in these blocks of each arm."""
+    """Return the sweep with low clocks in these blocks of each arm."""
     trials = [
-        change_trial(t, disturbance={"slow_canary": 1.5}) if t.block in blocks.get(t.arm, ()) else t
+        change_trial(t, disturbance={"low_clocks": 15.0}) if t.block in blocks.get(t.arm, ()) else t
         for t in record.trials
     ]
     return replace(record, trials=tuple(trials))

@@ -136,7 +136,7 @@ class Backend(ABC):
     """True if its CPU threads meet at a barrier in every operation.
 
     Other work on one CPU then slows all of them, by far more than on a backend whose threads take
-    work from a queue (`make benchmark-bias` measures both). True is the cautious assumption.
+    work from a queue. True is the cautious assumption.
     """
 
     data_set_classes: ClassVar[tuple[str, ...]] = ()

@@ -21,7 +21,7 @@ from workloads.backends.registry import is_compiled
 from workloads.metrics import METRICS, ComparableOver
 
 NOISE = tuple(metric.name for metric in METRICS if "noise" in metric.reported_in)
-"""The metrics of the conditions of a trial: CPU shares, clocks, the canary's time, temperature."""
+"""The metrics of the conditions of a trial: CPU shares, clocks, temperature."""
 
 
 @dataclass(frozen=True, slots=True)

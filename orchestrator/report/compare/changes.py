@@ -5,7 +5,6 @@ changed in between affects every ratio: hence a wider default margin than within
 """
 
 import math
-import statistics
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
@@ -13,12 +12,12 @@ from typing import Literal, TypeAlias
 from orchestrator.analysis.comparisons.results import ResultComparison
 from orchestrator.analysis.comparisons.speed import Comparison
 from orchestrator.analysis.comparisons.speed import compare_arms as compare_pairs
-from orchestrator.analysis.measures import MEASURES, finite
+from orchestrator.analysis.measures import MEASURES
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, match, observe_rounds
 from orchestrator.analysis.pairing.pairs import Baseline
 from orchestrator.analysis.results import result_metrics
 from orchestrator.analysis.statistics.estimates import Estimate
-from orchestrator.analysis.statistics.formatting import ABSENT, number
+from orchestrator.analysis.statistics.formatting import ABSENT
 from orchestrator.core.arms import Arm
 from orchestrator.core.caller import as_typed
 from orchestrator.core.criteria import Margins, ReportCriteria, ResultMargin
@@ -123,8 +122,7 @@ class Changes:
 
     `configs` has the config of each block. `incomplete` has the states of sides that are not
     complete, `unlike_inputs` the inputs whose difference prevents a comparison of accuracies.
-    `canary_speedup` is the time of the calibration probe before divided by that after; None if it
-    did not run. With `busy_counts` verdicts on a busy machine count.
+    With `busy_counts` verdicts on a busy machine count.
     """
 
     before: str
@@ -138,7 +136,6 @@ class Changes:
     only_before: tuple[Arm, ...]
     only_after: tuple[Arm, ...]
     unlike_inputs: str | None
-    canary_speedup: float | None
     busy_counts: bool = False
 
     def __repr__(self) -> str:
@@ -179,15 +176,12 @@ class Changes:
 
     @property
     def moved_together(self) -> bool:
-        """All arms, or the only arm and the calibration probe, changed by the same factor.
+        """All of several arms changed by the same factor.
 
         The cause is then more likely the machine than the code.
         """
         if not any(arm.comparison.verdict in ("faster", "slower") for arm in self.arms):
             return False
-        if len(self.arms) == 1:
-            shown, probe = self.arms[0].comparison.corrected, self.canary_speedup
-            return shown is not None and probe is not None and shown.low <= probe <= shown.high
         speedups = [a.comparison.speedup.value for a in self.arms if a.comparison.speedup]
         return len(speedups) > 1 and max(speedups) / min(speedups) < 1 + self.margin
 
@@ -202,7 +196,6 @@ def compare_sides(before: Side, after: Side, margin: float = 0.05) -> Changes:
     record, configs = _as_one(before, after, pairs, is_accuracy_comparable=not unlike)
     criteria = ReportCriteria(margins=_narrower_margins(before, after, margin))
     record = replace(record, criteria=criteria)
-    earlier_ms, later_ms = _canary_ms(before.record), _canary_ms(after.record)
     return Changes(
         before=before.label,
         after=after.label,
@@ -219,7 +212,6 @@ def compare_sides(before: Side, after: Side, margin: float = 0.05) -> Changes:
         only_before=tuple(arm for arm in before.arms if arm not in {early for early, _ in pairs}),
         only_after=tuple(arm for arm in after.arms if arm not in {late for _, late in pairs}),
         unlike_inputs=joined(unlike) or None,
-        canary_speedup=earlier_ms / later_ms if earlier_ms and later_ms else None,
     )
 
 
@@ -471,17 +463,9 @@ def _circumstances(record: SweepRecord, searched: Collection[str]) -> dict[tuple
     """Return everything but the code that may change a sweep's results, by subject and name."""
     settings = {name: value for name, value in record.settings.items() if name not in searched}
     hardware = sorted({str(arm.hardware_class) for arm in record.arms})
-    canary_ms = _canary_ms(record)
     return {
         **{("setting", name): canonical(value) for name, value in settings.items()},
         **{("data", item.name): item.digest for item in record.datasets},
         **{("version", name): version for name, version in record.environment.items()},
         ("hardware", "classes"): ", ".join(hardware),
-        ("machine", "calibration probe (ms)"): number(canary_ms) if canary_ms else ABSENT,
     }
-
-
-def _canary_ms(record: SweepRecord) -> float | None:
-    """Return the median time of the calibration probe: work that never changes."""
-    times = [time for time in finite(record.trials, "canary_ms") if time > 0]
-    return statistics.median(times) if times else None

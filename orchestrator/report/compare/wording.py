@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from orchestrator.analysis.statistics.formatting import difference, number, ratio, share
+from orchestrator.analysis.statistics.formatting import difference, ratio, share
 from orchestrator.core.caller import as_typed
 from orchestrator.core.text import counted, joined
 from orchestrator.report.compare.changes import NEEDS, ArmChange, Changes
@@ -100,7 +100,10 @@ def change_notes(changes: Changes, name: ArmNames) -> Iterator[str]:
                 f"{joined(arm.different_mathematics)} ({DIFFERENT_MATHEMATICS})."
             )
     if changes.moved_together:
-        yield _moved_together(changes)
+        yield (
+            "All arms changed by the same factor: the cause is more likely the machine than the "
+            "code."
+        )
     yield (
         "The two sweeps ran at different times. Other changes in between affect the ratios, too. A "
         "change of the time per step, or of the memory, within "
@@ -115,13 +118,3 @@ def change_notes(changes: Changes, name: ArmNames) -> Iterator[str]:
         )
     if changes.unlike_inputs:
         yield f"Accuracies are not compared: the {changes.unlike_inputs} differ."
-
-
-def _moved_together(changes: Changes) -> str:
-    cause = "the cause is more likely the machine than the code"
-    if len(changes.arms) > 1 or changes.canary_speedup is None:
-        return f"All arms changed by the same factor: {cause}."
-    return (
-        "The calibration probe, work that never changes, changed by the same factor as the only "
-        f"arm ({number(changes.canary_speedup)} ×): {cause}."
-    )

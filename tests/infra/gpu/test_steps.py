@@ -111,7 +111,6 @@ class ScriptedGpu:
             "val_loss": 2.0,
             "peak_rss_mib": 900.0,
             "peak_gpu_mib": 50.0 + per_sample_mib * settings.get("batch_size", 0),
-            "product_ms": 1.0 if idle else 2.0,  # alone, and next to another process
             **{f"{idle_s:g} s, cold, ms": 5.0 for idle_s in idle},
             **{f"{idle_s:g} s, warmed, ms": 1.0 for idle_s in idle},
         }

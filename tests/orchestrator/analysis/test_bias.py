@@ -110,7 +110,6 @@ def test_a_falling_share_of_a_larger_dose_does_not_break_the_order() -> None:
         ((PORTABLE, FUSED), [(others(40.0), others(40.0))], 30.0),
         ((BASE, SLICED), [(others(40.0), QUIET)], 2.2),  # they take turns
         ((PORTABLE, XLA), [({"other_processes": 5.0, "host_steal": 7.5}, others(12.5))], 1.251),
-        ((PORTABLE, XLA), [({"slow_canary": 1.5, **others(5.0)}, others(5.0))], 1.1),
         ((PORTABLE, XLA), [({"shared_gpu": 1.0}, others(5.0)), (QUIET, QUIET)], math.inf),
     ],
 )

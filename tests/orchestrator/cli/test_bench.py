@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from orchestrator.execution.interleaved_round import InterleavedRound
 
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.trial import Outcome
 from orchestrator.diagnostics import bench as benches
-from orchestrator.execution.interleaved_round import InterleavedRound
 from orchestrator.execution.job import JobProgress, TrialRun
 from orchestrator.report.document import Document
 from tests.orchestrator.cli.typed_commands import Run, read_events

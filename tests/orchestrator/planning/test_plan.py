@@ -110,6 +110,36 @@ def test_each_variant_is_an_arm_where_its_settings_allow() -> None:
     assert laid.as_json()["arms"][0]["variant"] == {"name": "gru", "settings": {"cell": "gru"}}
 
 
+LISTED = {"sampler": None, "space": None, "configs": [{"units": 8}, {"units": 9}]}
+SMALL = {"space": {"units": [8, 16, 32]}, "configs": 2}
+GRID = {"sampler": "grid", "configs": None, "space": {"units": [8, 16]}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "how"),
+    [
+        pytest.param({"configs": 5}, "--set search.configs=6", id="five configs"),
+        pytest.param({"configs": 5, "repeats": 9}, "--set search.configs=6", id="many repeats"),
+        pytest.param({"configs": 1, "repeats": 5}, "--set repeats=6", id="one config"),
+        pytest.param(LISTED, "the list search.configs", id="a list"),
+        pytest.param(SMALL, "configs=6, with more values in search.space", id="a small space"),
+        pytest.param(GRID, "values to search.space", id="a grid"),
+        pytest.param({"configs": 6}, None, id="six configs"),
+        pytest.param({"configs": 1, "repeats": 6}, None, id="six repeats of one config"),
+        pytest.param({"configs": 5, "hardware": ["cpu"]}, None, id="nothing to compare"),
+    ],
+)
+def test_a_plan_that_can_decide_nothing_says_what_can(
+    changes: dict[str, Any], how: str | None
+) -> None:
+    space = {"units": {"low": 8, "high": 64}}
+    wanted = spec_of(**{"space": space, "hardware": ["gpu"], "repeats": 1, **changes})
+    laid = make_plan(wanted, machine(gpus=1))
+    assert laid.as_json()["can_decide"] == (how is None)
+    lines = [text for text in describe_plan(wanted, laid).splitlines() if "cannot decide" in text]
+    assert [str(how) in line for line in lines] == ([] if how is None else [True])
+
+
 def test_settings_that_fit_only_with_a_value_of_the_space_are_laid_out() -> None:
     wanted = spec_of()
     space = {"dataset": {"choices": ["mnist"]}, "activation": {"choices": ["tanh", "relu"]}}

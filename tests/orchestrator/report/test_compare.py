@@ -173,14 +173,13 @@ def test_repeats_of_the_only_config_of_both_sides_decide(repeats: int, label: st
 
 
 def test_accuracy_is_compared_on_the_same_data_and_settings_only() -> None:
-    before, worse = measured(change=adding(canary_ms=4.0)), measured(accuracy=0.85, seed=5)
+    before, worse = measured(), measured(accuracy=0.85, seed=5)
     assert accuracies(between(before, worse)) == ["worse"] * 2
     assert accuracies(between(before, measured(seed=9))) == ["equal"] * 2
     after = measured(
         environment={"tensorflow": "2.22.0", "python": "3.11.9", "cudnn": "9.3"},
         settings={**SETTINGS, "epochs": 5},
         datasets=(replace(DIGITS, digest="cd" * 32),),
-        change=adding(1.0, canary_ms=5.0),
         accuracy=0.85,
     )
     changes = between(before, after)
@@ -189,7 +188,6 @@ def test_accuracy_is_compared_on_the_same_data_and_settings_only() -> None:
         ("data", "digits"): ("ab" * 32, "cd" * 32),
         ("version", "tensorflow"): ("2.21.0", "2.22.0"),
         ("version", "cudnn"): ("–", "9.3"),
-        ("machine", "calibration probe (ms)"): ("4", "5"),
     }
     assert (changes.unlike_inputs, accuracies(changes)) == ("settings and data", [None, None])
     assert failing(changes, ["worse"]) == ()
@@ -285,37 +283,32 @@ def test_another_machine_is_reported_and_fails_nothing() -> None:
 
 @dataclass(frozen=True)
 class Slowdown:
-    """Which arms of a sweep became slower, and how long the canary took then: before, 10 ms."""
+    """Which arms of a sweep became slower."""
 
     name: str
     arms: tuple[Arm, ...]
     slower: tuple[Arm, ...]
     factor: float
-    canary_ms: float
     is_of_machine: bool
 
     def after(self, finished: FinishedTrial) -> FinishedTrial:
         factor = self.factor if finished.arm in self.slower else 1
         step_ms = finished.metrics["step_ms"] * factor
-        return change_trial(finished, metrics={"step_ms": step_ms, "canary_ms": self.canary_ms})
+        return change_trial(finished, metrics={"step_ms": step_ms})
 
 
 BOTH, ONE = (PORTABLE, XLA), (XLA,)
 SLOWDOWNS = [
-    Slowdown("all arms", BOTH, BOTH, factor=1.3, canary_ms=10.0, is_of_machine=True),
-    Slowdown("one of two arms", BOTH, ONE, factor=1.3, canary_ms=10.0, is_of_machine=False),
-    Slowdown("no arm", BOTH, (), factor=1.0, canary_ms=10.0, is_of_machine=False),
-    Slowdown("like the canary", ONE, ONE, factor=1.2, canary_ms=12.02, is_of_machine=True),
-    Slowdown("but not the canary", ONE, ONE, factor=1.2, canary_ms=10.0, is_of_machine=False),
-    Slowdown("less than the canary", ONE, ONE, factor=1.2, canary_ms=14.0, is_of_machine=False),
+    Slowdown("all arms", BOTH, BOTH, factor=1.3, is_of_machine=True),
+    Slowdown("one of two arms", BOTH, ONE, factor=1.3, is_of_machine=False),
+    Slowdown("no arm", BOTH, (), factor=1.0, is_of_machine=False),
+    Slowdown("the only arm", ONE, ONE, factor=1.3, is_of_machine=False),
 ]
 
 
 @pytest.mark.parametrize("slowdown", SLOWDOWNS, ids=lambda slowdown: slowdown.name)
-def test_a_change_of_all_arms_or_of_the_canary_is_attributed_to_the_machine(
-    slowdown: Slowdown,
-) -> None:
-    before = measured(arms=slowdown.arms, change=adding(canary_ms=10.0))
+def test_a_change_of_all_arms_is_attributed_to_the_machine(slowdown: Slowdown) -> None:
+    before = measured(arms=slowdown.arms)
     after = measured(arms=slowdown.arms, change=slowdown.after, seed=2)
     assert between(before, after).moved_together == slowdown.is_of_machine
 

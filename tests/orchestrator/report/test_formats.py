@@ -182,7 +182,7 @@ def test_a_pair_names_the_runs_of_its_rounds_and_no_others() -> None:
             arm,
             repeat,
             step_ms=None if (arm, block, repeat) == (XLA, 1, 1) else 10.0 + repeat,
-            disturbance={"slow_canary": 1.5} if (arm, block, repeat) == (XLA, 0, 0) else {},
+            disturbance={"low_clocks": 15.0} if (arm, block, repeat) == (XLA, 0, 0) else {},
         )
         for block in range(7)
         for repeat in range(3)

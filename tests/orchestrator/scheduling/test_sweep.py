@@ -164,7 +164,7 @@ def test_a_start_waits_for_a_quiet_machine_or_gives_up_before_anything_runs(
     options: dict[str, Any] = {"trials": finish(6)}
     run(build_spec(BASE), Store(), looks=[74.0, 60.0, 2.0, 2.0], wait_quiet_s=600.0, **options)
     store = Store()
-    with pytest.raises(StillBusy, match="clang 80 %"):
+    with pytest.raises(StillBusy, match="clang takes 80 %"):
         run(build_spec(BASE), store, fresh=True, looks=[74.0, 80.0], wait_quiet_s=0.0, **options)
     assert not store.finished
 

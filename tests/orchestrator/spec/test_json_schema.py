@@ -10,7 +10,7 @@ from orchestrator.spec import json_schema, yaml_locations
 from orchestrator.spec.errors import Path as KeyPath
 from orchestrator.spec.errors import key_text
 from orchestrator.spec.reading import MODELS
-from orchestrator.spec.sections import AutoConfigs, DisturbedSpec, MeasureSpec
+from orchestrator.spec.sections import AutoConfigs, MeasureSpec
 from tests.documents import ROOT, blocks
 from tests.orchestrator.spec.example_specs import QUICK_SPEC, VALIDATOR
 from workloads.registry import BUILT_IN
@@ -26,7 +26,7 @@ def test_the_schema_describes_every_key() -> None:
     keys = [item for section in sections for item in section.get("properties", {}).items()]
     assert len(keys) > 150
     assert not [name for name, key in keys if key and "description" not in key]
-    for section in (MeasureSpec, AutoConfigs, DisturbedSpec):
+    for section in (MeasureSpec, AutoConfigs):
         assert schema["$defs"][section.__name__]["anyOf"][0]["enum"] == list(section.words)
     names = [workload.name for workload in BUILT_IN]
     assert schema["properties"]["workload"]["anyOf"][0]["enum"] == names

@@ -221,7 +221,7 @@ def test_everything_but_the_list_and_the_number_makes_another_search() -> None:
     other = read_spec(edit_spec(QUICK_SPEC, {"batch_size": "batch_size: [32, 128]"}))
     assert spec.comparable_search() != other.comparable_search()
     precision = read_spec(
-        precise_spec_text(measure="timing", disturbed={"canary": 2}, published=[PUBLISHED])
+        precise_spec_text(measure="timing", disturbed={"others_cpu_pct": 20}, published=[PUBLISHED])
     )
     assert precision.comparable_search() == read_spec(PRECISE).comparable_search()
 
@@ -232,8 +232,6 @@ def test_an_override_inside_of_a_short_form_keeps_the_meaning_of_the_word() -> N
     )
     assert (spec.measure.mode, spec.timing) == ("timing", Timing(least=8, most=20))
     assert spec.auto_blocks == AutoBlocks(most=9)
-    quiet = read_spec(PRECISE, "disturbed=mark", "disturbed.canary=2").disturbance_limits
-    assert quiet == DisturbanceLimits(canary=2.0)
 
 
 def test_what_other_rooms_read_of_a_sweep() -> None:

@@ -126,7 +126,7 @@ SPECS = st.fixed_dictionaries(
             slices=st.just([6, 40]),
             slice_s=st.sampled_from([1, 0.25]),
         ),
-        "disturbed": st.just("mark") | mapping(canary=st.sampled_from([2, 1.5])),
+        "disturbed": mapping(others_cpu_pct=st.sampled_from([20, 12.5])),
         "margins": mapping(speed=SHARE, accuracy=SHARE, val_loss=st.sampled_from([0.1, "2.5 %"])),
         "published": st.just(
             [{"source": "x", "implementation": "y", "hardware": "z", "metrics": {"fit_s": 3}}]
