@@ -132,13 +132,6 @@ class Backend(ABC):
     ignores_use_cudnn: ClassVar[tuple[Cell, ...]] = ()
     """The cells that Keras runs without cuDNN, and without a word, where `use_cudnn` is True."""
 
-    threads_wait_for_each_other: ClassVar[bool] = True
-    """True if its CPU threads meet at a barrier in every operation.
-
-    Other work on one CPU then slows all of them, by far more than on a backend whose threads take
-    work from a queue. True is the cautious assumption.
-    """
-
     data_set_classes: ClassVar[tuple[str, ...]] = ()
     """The package's classes of data sets whose objects yield batches: `load` may return one."""
 

@@ -18,7 +18,6 @@ class Jax(Backend):
     fused = FusedCall("jax.experimental.rnn", CUDNN, ("lstm",))
     always_compiled = True
     ignores_use_cudnn = ("gru",)
-    threads_wait_for_each_other = False
     import_code = "import jax"
     tf32_code = 'jax.config.update("jax_default_matmul_precision", None)'
     threads_variable = "PJRT_NPROC"

@@ -16,7 +16,6 @@ class TensorFlow(Backend):
     install = "pip install tensorflow"
     framework = "workloads.backends.tensorflow.framework:TensorFlowFramework"
     fused = FusedCall("CudnnRNNV3", CUDNN, CELLS)
-    threads_wait_for_each_other = False
     data_set_classes = ("DatasetV2",)
     global_seed = "random.set_seed"
     import_code = "import tensorflow as tf"
