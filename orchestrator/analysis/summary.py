@@ -9,8 +9,18 @@ from typing import Any
 
 from orchestrator.analysis.arms import arm_summary, best_configs
 from orchestrator.analysis.arms.arm_summary import JudgedSpeed
-from orchestrator.analysis.arms.choice import Choice, choose_by_result
-from orchestrator.analysis.arms.mathematics import Mathematics, compare_mathematics
+from orchestrator.analysis.arms.choice import (
+    ArmChoice,
+    Choice,
+    MarginOf,
+    choose_arm,
+    choose_by_result,
+)
+from orchestrator.analysis.arms.mathematics import (
+    Mathematics,
+    compare_mathematics,
+    has_equal_starts,
+)
 from orchestrator.analysis.arms.published_results import (
     PublishedComparison,
     compare_with_published,
@@ -37,6 +47,7 @@ from orchestrator.analysis.pairing.pairs import (
     pick_baseline,
     time_metric,
 )
+from orchestrator.analysis.results import result_metrics
 from orchestrator.analysis.statistics.estimates import confidence_for
 from orchestrator.analysis.statistics.regression import Design
 from orchestrator.core.arms import Arm
@@ -116,6 +127,7 @@ class ReportSummary:
     choice: Choice | None
     factors: tuple[FactorAnswer, ...]
     result_rankings: tuple[ResultRanking, ...]
+    best: ArmChoice | None
 
     @property
     def is_without_success(self) -> bool:
@@ -198,6 +210,8 @@ def summarise(
     arms = _summarise_arms(basis, (*measures, *expenses), comparisons)
     competing = basis.trials_of_equal_work()
     fronts = best_configs.trade_offs(record, competing)
+    margin_of = partial(judged_margin, record, matched)
+    best = _best_by_result(basis, competing, margin_of)
     return ReportSummary(
         sweep=_head(record),
         trials=tuple(trials),
@@ -238,7 +252,8 @@ def summarise(
         # Configs to choose
         front=best_configs.pareto_front(record, basis.work, different),
         fronts=fronts,
-        choice=choose_by_result(fronts, competing, partial(judged_margin, record, matched)),
+        choice=choose_by_result(fronts, competing, best, margin_of),
+        best=best,
     )
 
 
@@ -254,6 +269,37 @@ def _basis(record: SweepRecord, baseline: str | None) -> _Basis:
         timed=match(record, lambda trial: trial.has_times),
         mathematics=mathematics,
         different=tuple(arm for arm, compared in mathematics.items() if compared.is_different),
+    )
+
+
+def _best_by_result(
+    basis: _Basis, competing: Sequence[FinishedTrial], margin_of: MarginOf
+) -> ArmChoice | None:
+    """Choose the best config by the most important result, and its arm; None without a result."""
+    unpruned = [trial for trial in competing if trial.status != "pruned"]
+    measured = {name for t in unpruned if t.status == "complete" for name in t.metrics}
+    results = result_metrics(basis.record, measured)
+    if not results:
+        return None
+    result, direction = next(iter(results.items()))
+    points = best_configs.config_points(
+        (trial for trial in unpruned if trial.arm.measure == "full"), (result,)
+    )
+    if not points:
+        return None
+    of_other_work = (arm for arm in basis.ended if arm.work != basis.work)
+    record = basis.record
+    return choose_arm(
+        points,
+        result,
+        direction,
+        margin_of=lambda value: margin_of(result, value).value,
+        mathematics=basis.mathematics if has_equal_starts(record.workload, record.settings) else {},
+        trials=basis.ended,
+        left_out={
+            **dict.fromkeys(of_other_work, "another amount of work"),
+            **dict.fromkeys(basis.different, "different mathematics"),
+        },
     )
 
 
