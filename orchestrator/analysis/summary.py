@@ -8,7 +8,8 @@ from itertools import chain
 from typing import Any
 
 from orchestrator.analysis.arms import arm_summary, best_configs
-from orchestrator.analysis.arms.arm_summary import JudgedSpeed
+from orchestrator.analysis.arms.arm_summary import ComparedArm
+from orchestrator.analysis.arms.block_means import block_means
 from orchestrator.analysis.arms.choice import (
     ArmChoice,
     Choice,
@@ -29,7 +30,11 @@ from orchestrator.analysis.comparisons.effects import Crossover, ParamEffect, cr
 from orchestrator.analysis.comparisons.factors import FactorAnswer, factor_answers
 from orchestrator.analysis.comparisons.ranking import BreakEven, Ranking, break_evens, rankings
 from orchestrator.analysis.comparisons.result_ranking import ResultRanking, rank_results
-from orchestrator.analysis.comparisons.speed import Comparison, compare_arms
+from orchestrator.analysis.comparisons.speed import (
+    Comparison,
+    compare_arms,
+    rounds_of_comparisons,
+)
 from orchestrator.analysis.comparisons.targets import Target, reach
 from orchestrator.analysis.measures import Measure, by_arm, expenses_of, measures_of
 from orchestrator.analysis.pairing.complete_rounds import (
@@ -37,6 +42,7 @@ from orchestrator.analysis.pairing.complete_rounds import (
     CompleteRounds,
     ParamRange,
     Round,
+    RoundSelection,
     match,
     ranges,
 )
@@ -204,10 +210,11 @@ def summarise(
     configs = {trial.block: trial.config for trial in reversed(trials)}
     design_of = cache(lambda blocks: Design([configs[block] for block in blocks]))
     comparisons = _comparisons(basis)
+    selections = rounds_of_comparisons(record, basis.timed, basis.baseline, metric, different)
     used = {arm: arm_summary.used_trials(matched, arm, of_arm) for arm, of_arm in ended.items()}
     measures = measures_of(record)
     expenses = expenses_of(measures, list(chain(*used.values())))
-    arms = _summarise_arms(basis, (*measures, *expenses), comparisons)
+    arms = _summarise_arms(basis, (*measures, *expenses), comparisons, selections)
     competing = basis.trials_of_equal_work()
     fronts = best_configs.trade_offs(record, competing)
     margin_of = partial(judged_margin, record, matched)
@@ -241,7 +248,7 @@ def summarise(
         baseline=basis.baseline,
         time_metric=metric,
         comparisons=comparisons,
-        rankings=rankings(timed, metric, margin, 1 - basis.confidence),
+        rankings=rankings(timed, metric, margin, 1 - basis.confidence, selections),
         crossovers=crossovers(comparisons, design_of, margin),
         break_evens=break_evens(matched.without(different), basis.baseline, basis.confidence),
         # Arms compared by their results, or by both
@@ -311,12 +318,16 @@ def _comparisons(basis: _Basis) -> tuple[Comparison, ...]:
 
 
 def _summarise_arms(
-    basis: _Basis, measures: Sequence[Measure], comparisons: Sequence[Comparison]
+    basis: _Basis,
+    measures: Sequence[Measure],
+    comparisons: Sequence[Comparison],
+    selections: Mapping[Arm, RoundSelection],
 ) -> tuple[arm_summary.ArmSummary, ...]:
     """Summarise each arm by itself, with what its comparison is judged."""
-    judged = {arm: JudgedSpeed(None, "baseline") for arm in basis.baseline_arms}
-    for comparison in comparisons:
-        judged[comparison.arm] = JudgedSpeed(comparison.speedup, comparison.label)
+    means = block_means(measures, basis.ended, basis.matched, basis.timed, selections)
+    speedups = {comparison.arm: comparison.speedup for comparison in comparisons}
+    labels = dict.fromkeys(basis.baseline_arms, "baseline")
+    labels |= {comparison.arm: comparison.label for comparison in comparisons}
     return tuple(
         arm_summary.summarise_arm(
             basis.record,
@@ -324,8 +335,9 @@ def _summarise_arms(
             arm,
             ended,
             measures,
-            judged.get(arm, JudgedSpeed(None, "")),
-            basis.mathematics.get(arm),
+            ComparedArm(
+                speedups.get(arm), labels.get(arm, ""), basis.mathematics.get(arm), means[arm]
+            ),
         )
         for arm, ended in basis.ended.items()
     )

@@ -1,7 +1,7 @@
 """The arm that each arm is compared with, and their times and results, paired by block."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Literal
@@ -164,18 +164,86 @@ def pair_results(matched: CompleteRounds, arm: Arm, base: Arm, metric: str) -> P
     return PairedResults(_pairs((arm_values, base_values), shared, fmean))
 
 
-def pair_times(matched: CompleteRounds, arm: Arm, base: Arm, metric: str | None) -> PairedTimes:
-    """Pair the blocks' values of a time of two arms.
+Side = tuple[Arm, Arm | None]
+"""An arm, and the baseline that it is compared with; None if that cannot run."""
+
+
+def pair_times(
+    matched: CompleteRounds,
+    sides: Sequence[Side],
+    metric: str | None,
+    different: Collection[Arm] = (),
+) -> tuple[PairedTimes, ...]:
+    """Pair the blocks' values of a time of each arm and its baseline.
 
     With different amounts of work or measuring modes only times per step or sample are compared.
+    There are no pairs of arms that are `different`: they compute something else.
     """
-    is_equal_work = arm.work == base.work and arm.measure == base.measure
-    if metric is None or not (metric in PER_STEP or is_equal_work):
-        return PairedTimes()
+    selections = compared_rounds(matched, sides, metric, different)
+    compared = _comparable(sides, metric, different)
+    return tuple(
+        _paired(matched, *compared[arm], selections) if arm in compared else PairedTimes()
+        for arm, _ in sides
+    )
+
+
+def _comparable(
+    sides: Iterable[Side], metric: str | None, different: Collection[Arm]
+) -> dict[Arm, tuple[Arm, Arm, str]]:
+    """Return each arm whose times may be compared, with its baseline and the metric."""
+    return {
+        arm: (arm, base, metric)
+        for arm, base in sides
+        if metric is not None
+        and base is not None
+        and not {arm, base} & set(different)
+        and (metric in PER_STEP or (arm.work == base.work and arm.measure == base.measure))
+    }
+
+
+def _paired(
+    matched: CompleteRounds,
+    arm: Arm,
+    base: Arm,
+    metric: str,
+    selections: Mapping[Arm, RoundSelection],
+) -> PairedTimes:
     values = positive_values(matched, arm, metric), positive_values(matched, base, metric)
-    selection = matched.select(values[0].keys() & values[1].keys(), (base, arm))
+    if arm in selections and base in selections:
+        selection = selections[arm]
+    else:
+        selection = matched.select(values[0].keys() & values[1].keys(), (base, arm))
     bias = matched.bias(selection, (arm, base))
     return PairedTimes(_pairs(values, selection, geometric), selection, bias)
+
+
+def compared_rounds(
+    matched: CompleteRounds,
+    sides: Sequence[Side],
+    metric: str | None,
+    different: Collection[Arm] = (),
+) -> dict[Arm, RoundSelection]:
+    """Return the rounds over which `pair_times` pairs the times of each compared arm.
+
+    Arms that are compared with each other, or through a common baseline, count the same rounds: so
+    the ratio of two arms' geometric means is the geometric mean of their ratios. An arm that lacks
+    some of the complete rounds, as one of an earlier start, has no entry, unless all do.
+    """
+    groups: list[set[Arm]] = []
+    for arm, base, measured in _comparable(sides, metric, different).values():
+        if all(positive_values(matched, side, measured) for side in (arm, base)):
+            joined = [group for group in groups if {arm, base} & group]
+            groups = [group for group in groups if group not in joined]
+            groups.append({arm, base}.union(*joined))
+    selections: dict[Arm, RoundSelection] = {}
+    for group in groups:
+        arms = [arm for arm in matched.trials if arm in group]
+        rounds = {arm: set(positive_values(matched, arm, metric or "")) for arm in arms}
+        whole = [arm for arm in arms if len(rounds[arm]) == len(matched.rounds)]
+        counted = whole if len(whole) > 1 else arms
+        shared = set.intersection(*(rounds[arm] for arm in counted))
+        selections |= dict.fromkeys(counted, matched.select(shared, counted))
+    return selections
 
 
 def time_metric(matched: CompleteRounds) -> str | None:

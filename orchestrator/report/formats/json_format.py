@@ -30,10 +30,15 @@ def _from_10(content: dict[str, Any]) -> dict[str, Any]:
     return content
 
 
+def _from_11(content: dict[str, Any]) -> dict[str, Any]:
+    """Return what 11 has: nothing reads its choice of the best config, which was made otherwise."""
+    return content
+
+
 REPORT = Format(
     "a report's JSON file",
-    11,
-    {10: _from_10},
+    12,
+    {10: _from_10, 11: _from_11},
     id="rnnsweep-report",
     again="write it again with `rnnsweep report SWEEP -o FILE.json`",
 )

@@ -1,5 +1,7 @@
 """The section on compiling: after how many steps a longer compilation pays off."""
 
+import math
+
 from orchestrator.analysis.comparisons.ranking import BreakEven
 from orchestrator.analysis.statistics.formatting import (
     difference_interval,
@@ -10,7 +12,7 @@ from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.text import counted
 from orchestrator.report.document import Bullet, Kind, Section
 from orchestrator.report.verdicts import INCONCLUSIVE
-from orchestrator.report.wording import ArmNames, step_noun
+from orchestrator.report.wording import ArmNames, absent_arms, step_noun
 
 
 def compiling_section(summary: ReportSummary, name: ArmNames) -> Section | None:
@@ -29,6 +31,7 @@ def compiling_section(summary: ReportSummary, name: ArmNames) -> Section | None:
     return Section(
         "Break-even of compiling",
         bullets=tuple(Bullet(Kind(p.verdict), break_even_sentence(p, name, noun)) for p in points),
+        paragraphs=absent_arms(summary, name, {a for p in points for a in (p.arm, p.baseline)}),
         explanations=(explanation,),
     )
 
@@ -36,19 +39,23 @@ def compiling_section(summary: ReportSummary, name: ArmNames) -> Section | None:
 def break_even_sentence(point: BreakEven, name: ArmNames, noun: str = "step") -> str:
     """Write `A compiles 4.1 s longer than B, which pays off after 5,300 steps`.
 
-    A `noun` other than step is the work that was timed.
+    Where that is not decided, only the seconds. A `noun` other than step is the work that was
+    timed.
     """
     arm, baseline, extra = name(point.arm), name(point.baseline), point.extra_compile_s
-    if point.verdict == "inconclusive" or extra is None:
-        pair = f"the compilation of {arm} pays off against {baseline}"
-        return f"{INCONCLUSIVE}: when {pair} ({point.reason})"
+    configs = counted(len(point.blocks), "config")
+    if extra is None:
+        return f"{INCONCLUSIVE}: whether {arm} compiles longer than {baseline} ({point.reason})"
     interval = difference_interval(extra, sign=False)
+    if extra.high == math.inf:
+        interval = "no interval"
     longer = f"{difference_value(extra, sign=False)} ({interval}) s longer than {baseline}"
+    if point.verdict == "inconclusive":
+        return f"{arm} compiles {longer}, over {configs} ({point.reason})"
     steps = point.steps
     if steps is None:
         pays = f"never pays off: {point.reason}"
     else:
         after = f"{number(steps.value)} {noun}s ({number(steps.low)}–{number(steps.high)})"
         pays = f"pays off after {after}, averaged over the configs tried"
-    configs = counted(len(point.blocks), "config")
     return f"{arm} compiles {longer}, which {pays}, over {configs}"

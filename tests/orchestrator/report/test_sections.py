@@ -18,13 +18,15 @@ from orchestrator.core.records import Direction, SweepRecord
 from orchestrator.core.trial import DatasetRecord, EpochRecord, FinishedTrial
 from orchestrator.report.document import PARTS, Kind, Section
 from orchestrator.report.sections.answer import usage_sections
+from orchestrator.report.sections.compiling import break_even_sentence
 from orchestrator.report.sections.document import document
 from orchestrator.report.sections.doubts import doubts
 from orchestrator.report.sections.factors import factor_bullets
 from orchestrator.report.sections.fastest import arms_table
 from orchestrator.report.sections.headlines import headlines
 from orchestrator.report.sections.whole_training import whole_training_bullets
-from orchestrator.report.verdicts import INCONCLUSIVE, OTHER_WORK_UNKNOWN
+from orchestrator.report.verdicts import OTHER_WORK_UNKNOWN
+from orchestrator.report.wording import arm_names
 from tests.building.arms import CPU, GPU, PORTABLE, UNROLL, XLA
 from tests.building.records import build_paired_record, build_record
 from tests.building.trials import build_timed_trials, build_trial, change_trial
@@ -366,7 +368,7 @@ def test_a_sweep_without_times_is_answered_by_its_result_alone(gain: float, kind
     ("compile_s", "blocks", "says"),
     [
         pytest.param(15.0, 8, ["3.05 s", "16.8 s", "2,800 steps"], id="it compiles for longer"),
-        pytest.param(15.0, 4, ["3.05 s", "16.8 s", "2,600 more", INCONCLUSIVE], id="few blocks"),
+        pytest.param(15.0, 4, ["3.05 s", "16.8 s"], id="few blocks"),
         pytest.param(0.01, 8, [], id="compiling takes no time"),
     ],
 )
@@ -393,6 +395,50 @@ def test_the_whole_training_is_told_where_compiling_changes_the_answer(
         assert "these 225 steps" in texts[0]
 
 
+@pytest.mark.parametrize(
+    ("blocks", "saved_ms", "is_said"), [(8, 5.0, True), (4, 5.0, False), (8, -5.0, True)]
+)
+def test_whether_compiling_pays_off_is_said_only_if_it_is_decided(
+    blocks: int, saved_ms: float, is_said: bool
+) -> None:
+    """Fewer than six blocks decide nothing; steps that are longer never pay a compilation off."""
+    trials = [
+        build_trial(
+            block,
+            arm,
+            step_ms=(20.0 - saved) * (1 + 0.001 * (block % 3)),
+            train_s=2.0,
+            compile_s=compile_s + 0.01 * (block % 2),
+        )
+        for block in range(blocks)
+        for arm, saved, compile_s in ((PORTABLE, 0.0, 1.0), (XLA, saved_ms, 9.0))
+    ]
+    summary = summarise(build_record(trials))
+    (point,) = summary.break_evens
+    assert ("pays off" in break_even_sentence(point, arm_names(summary))) == is_said
+    told = " ".join(bullet.text for bullet in whole_training_bullets(summary))
+    assert ("pay" in told) == (is_said and saved_ms > 0)
+
+
+def test_an_arm_that_a_list_does_not_have_is_told_with_the_reason() -> None:
+    failed, unranked = UNROLL, Arm("torch/fused", CPU)
+    trials = [
+        build_trial(
+            block,
+            arm,
+            **({"status": "failed", "failure": "crash: signal 11"} if arm == failed else {}),
+            metrics={"val_accuracy": 0.9} | ({} if arm == unranked else {"step_ms": 1.0 + block}),
+        )
+        for block in range(6)
+        for arm in (PORTABLE, XLA, failed, unranked)
+    ]
+    record = build_record(trials, (PORTABLE, XLA, failed, unranked))
+    for title, reason in (("Rankings", "no step_ms"), ("Effects", "")):
+        told = " ".join(section(title, record).paragraphs)
+        assert f"{failed.short_name} (no complete trial)" in told
+        assert (f"{unranked.short_name} ({reason})" in told) == bool(reason)
+
+
 def test_the_arms_of_the_table_have_the_order_of_their_ranking() -> None:
     """By the median XLA would be first; the ranking is by the geometric mean."""
     times = {PORTABLE: (10.0,) * 7, XLA: (9.0,) * 4 + (30.0,) * 3}
@@ -405,28 +451,6 @@ def test_the_arms_of_the_table_have_the_order_of_their_ranking() -> None:
     (ranking,) = summary.rankings
     assert ranking.leader == PORTABLE
     assert [row[0] for row in arms_table(summary).rows] == [PORTABLE.short_name, XLA.short_name]
-
-
-def test_a_headline_does_not_leave_open_what_a_quiet_pair_has_decided() -> None:
-    """Six rounds of two arms are quiet, and one of them is slower; the third arm is disturbed."""
-    times, noisy = {PORTABLE: 10.0, XLA: 13.0, UNROLL: 11.0}, {(0, XLA), (1, XLA)}
-    trials = [
-        build_trial(
-            block,
-            arm,
-            step_ms=ms * (1 + 0.01 * (block % 3)),
-            disturbance={"other_processes": 60.0} if arm == UNROLL or (block, arm) in noisy else {},
-        )
-        for block in range(8)
-        for arm, ms in times.items()
-    ]
-    summary = summarise(build_record(trials, (*times,)))
-    assert [c.verdict for c in summary.comparisons] == ["slower", "inconclusive"]
-    (head,) = headlines(summary)
-    text = " ".join(head.sentences)
-    assert "tensorflow/portable measured 1.10 × as fast as tensorflow/portable+unroll" in text
-    assert text.endswith("inconclusive. tensorflow/portable+xla is slower.")
-    assert any("1 of 2 comparisons" in bullet.text for bullet in doubts(summary))
 
 
 def test_an_effect_is_told_for_the_range_that_was_tried() -> None:
