@@ -18,7 +18,7 @@ from orchestrator.analysis.pairing.complete_rounds import (
     RoundSelection,
     typical_disturbance,
 )
-from orchestrator.analysis.pairing.pairs import Baseline, Pair, PairedTimes, Side
+from orchestrator.analysis.pairing.pairs import Baseline, ComparedPair, Pair, PairedTimes
 from orchestrator.analysis.statistics import estimates, verdicts
 from orchestrator.analysis.statistics.estimates import MIN_BLOCKS, Estimate
 from orchestrator.analysis.statistics.verdicts import BlocksNeeded, Conclusion
@@ -160,7 +160,7 @@ def compare_arms(
     return tuple(comparisons)
 
 
-def _sides(record: SweepRecord, baseline: Baseline) -> list[Side]:
+def _sides(record: SweepRecord, baseline: Baseline) -> list[ComparedPair]:
     return [(arm, base) for arm in record.arms if (base := baseline.of.get(arm)) != arm]
 
 

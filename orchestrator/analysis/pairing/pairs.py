@@ -164,13 +164,13 @@ def pair_results(matched: CompleteRounds, arm: Arm, base: Arm, metric: str) -> P
     return PairedResults(_pairs((arm_values, base_values), shared, fmean))
 
 
-Side = tuple[Arm, Arm | None]
+ComparedPair = tuple[Arm, Arm | None]
 """An arm, and the baseline that it is compared with; None if that cannot run."""
 
 
 def pair_times(
     matched: CompleteRounds,
-    sides: Sequence[Side],
+    sides: Sequence[ComparedPair],
     metric: str | None,
     different: Collection[Arm] = (),
 ) -> tuple[PairedTimes, ...]:
@@ -188,7 +188,7 @@ def pair_times(
 
 
 def _comparable(
-    sides: Iterable[Side], metric: str | None, different: Collection[Arm]
+    sides: Iterable[ComparedPair], metric: str | None, different: Collection[Arm]
 ) -> dict[Arm, tuple[Arm, Arm, str]]:
     """Return each arm whose times may be compared, with its baseline and the metric."""
     return {
@@ -219,7 +219,7 @@ def _paired(
 
 def compared_rounds(
     matched: CompleteRounds,
-    sides: Sequence[Side],
+    sides: Sequence[ComparedPair],
     metric: str | None,
     different: Collection[Arm] = (),
 ) -> dict[Arm, RoundSelection]:
