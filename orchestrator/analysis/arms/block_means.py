@@ -5,7 +5,7 @@ one: so the ratio (or the difference) of the figures of two arms is the one that
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -49,17 +49,24 @@ def block_means(
             arm: _values(measure, _trials(measure, arm, trials, rounds, selections.get(arm)))
             for arm, trials in ended.items()
         }
+        shared = _shared_rounds(values, selections)
         for arm, of_arm in values.items():
-            selection = selections.get(arm)
-            alike = (
-                of_other
-                for other, of_other in values.items()
-                if of_other and selection is not None and selections.get(other) is selection
-            )
-            shared = set(of_arm).intersection(*alike) or set(of_arm)
-            if shared:
-                means[arm][measure.metric] = _mean(measure, of_arm, sorted(shared))
+            if of_arm:
+                common = shared.get(id(selections.get(arm))) or of_arm.keys()
+                means[arm][measure.metric] = _mean(measure, of_arm, sorted(common))
     return means
+
+
+def _shared_rounds(
+    values: Mapping[Arm, _Values], selections: Mapping[Arm, RoundSelection]
+) -> dict[int, Set[Round]]:
+    """Return the rounds on which all arms of a selection have values, by its `id`."""
+    shared: dict[int, Set[Round]] = {}
+    for arm, of_arm in values.items():
+        if of_arm and arm in selections:
+            group = id(selections[arm])
+            shared[group] = shared.get(group, of_arm.keys()) & of_arm.keys()
+    return shared
 
 
 def _trials(

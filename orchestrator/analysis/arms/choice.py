@@ -96,7 +96,7 @@ def choose_arm(  # noqa: PLR0913
         return sign * point.values[metric]
 
     leading = min(points, key=lambda point: point.order(cost(point)))
-    limit = cost(leading) + margin_of(leading.values[metric]) + _ROUNDING
+    limit = cost(leading) + margin_of(leading.values[metric]) * (1 + _ROUNDING)
 
     def is_equal(point: ParetoPoint) -> bool:
         is_tie = rounded_for_ties(cost(point)) == rounded_for_ties(cost(leading))

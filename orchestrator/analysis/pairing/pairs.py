@@ -179,23 +179,24 @@ def pair_times(
     With different amounts of work or measuring modes only times per step or sample are compared.
     There are no pairs of arms that are `different`: they compute something else.
     """
+    if metric is None:
+        return (PairedTimes(),) * len(sides)
+    bases = _comparable_bases(sides, metric, different)
     selections = compared_rounds(matched, sides, metric, different)
-    compared = _comparable(sides, metric, different)
     return tuple(
-        _paired(matched, *compared[arm], selections) if arm in compared else PairedTimes()
+        _paired(matched, arm, bases[arm], metric, selections) if arm in bases else PairedTimes()
         for arm, _ in sides
     )
 
 
-def _comparable(
-    sides: Iterable[ComparedPair], metric: str | None, different: Collection[Arm]
-) -> dict[Arm, tuple[Arm, Arm, str]]:
-    """Return each arm whose times may be compared, with its baseline and the metric."""
+def _comparable_bases(
+    sides: Iterable[ComparedPair], metric: str, different: Collection[Arm]
+) -> dict[Arm, Arm]:
+    """Return the baseline of each arm whose times may be compared with it."""
     return {
-        arm: (arm, base, metric)
+        arm: base
         for arm, base in sides
-        if metric is not None
-        and base is not None
+        if base is not None
         and not {arm, base} & set(different)
         and (metric in PER_STEP or (arm.work == base.work and arm.measure == base.measure))
     }
@@ -229,16 +230,18 @@ def compared_rounds(
     the ratio of two arms' geometric means is the geometric mean of their ratios. An arm that lacks
     some of the complete rounds, as one of an earlier start, has no entry, unless all do.
     """
+    if metric is None:
+        return {}
     groups: list[set[Arm]] = []
-    for arm, base, measured in _comparable(sides, metric, different).values():
-        if all(positive_values(matched, side, measured) for side in (arm, base)):
+    for arm, base in _comparable_bases(sides, metric, different).items():
+        if all(positive_values(matched, side, metric) for side in (arm, base)):
             joined = [group for group in groups if {arm, base} & group]
             groups = [group for group in groups if group not in joined]
             groups.append({arm, base}.union(*joined))
     selections: dict[Arm, RoundSelection] = {}
     for group in groups:
         arms = [arm for arm in matched.trials if arm in group]
-        rounds = {arm: set(positive_values(matched, arm, metric or "")) for arm in arms}
+        rounds = {arm: set(positive_values(matched, arm, metric)) for arm in arms}
         whole = [arm for arm in arms if len(rounds[arm]) == len(matched.rounds)]
         counted = whole if len(whole) > 1 else arms
         shared = set.intersection(*(rounds[arm] for arm in counted))
