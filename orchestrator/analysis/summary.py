@@ -141,6 +141,12 @@ class ReportSummary:
         return bool(self.trials) and all(trial.status == "failed" for trial in self.trials)
 
     @property
+    def best_by_objective(self) -> ArmChoice | None:
+        """The best config by the only objective; None for several, or if it is no result."""
+        is_only = self.best is not None and [self.best.metric] == list(self.front.objectives)
+        return self.best if is_only else None
+
+    @property
     def drawn_blocks(self) -> frozenset[int]:
         """The blocks whose points charts have: of many evenly spread ones, and those on fronts."""
         blocks = sorted({trial.block for trial in self.trials})

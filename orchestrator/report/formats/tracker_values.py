@@ -17,15 +17,15 @@ def to_metrics(summary: ReportSummary) -> dict[str, float]:
 
     These are speed-ups, and differences of each result, with their intervals.
     """
-    name, front, chosen = arm_names(summary), summary.front, summary.best
+    name, front = arm_names(summary), summary.front
     metrics: dict[str, float] = {f"trials_{kind}": n for kind, n in counts(summary).items()}
     metrics["trials"] = metrics.pop("trials_trials")
     if front.points:
         for objective, direction in front.objectives.items():
             best = max if direction == "maximize" else min
             metrics[f"best/{objective}"] = best(point.values[objective] for point in front.points)
-    if chosen and [chosen.metric] == list(front.objectives):  # as the report says it
-        metrics[f"best/{chosen.metric}"] = chosen.chosen.values[chosen.metric]
+    if best_config := summary.best_by_objective:  # the value that the report has
+        metrics[f"best/{best_config.metric}"] = best_config.chosen.values[best_config.metric]
     for comparison in summary.comparisons:
         # MLflow charts metrics with the same text before a slash together, and takes no plus.
         arm = name(comparison.arm).replace("/", " ").replace("+", " ")

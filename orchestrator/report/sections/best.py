@@ -25,8 +25,8 @@ def best_sentences(summary: ReportSummary) -> tuple[str, ...]:
         return ()
     if len(front.objectives) > 1:
         return (_front_size(front, energy_kinds(summary), name),)
-    if best and [best.metric] == list(front.objectives):
-        return (_best_on_arm(best, front, name),)
+    if summary.best_by_objective:
+        return (_best_on_arm(summary.best_by_objective, front, name),)
     return tuple(_best_of_objective(front, energy_kinds(summary), name))
 
 

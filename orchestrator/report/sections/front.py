@@ -22,8 +22,8 @@ def front_section(summary: ReportSummary, name: ArmNames) -> Section | None:
     best = summary.front
     if not best.points:
         return None
-    if summary.best and [summary.best.metric] == list(best.objectives):
-        return _best_config(summary, summary.best, name)
+    if summary.best_by_objective:
+        return _best_config(best, summary.best_by_objective, name)
     columns: list[Column[ParetoPoint]] = [
         Column("arm", lambda point: name(point.arm)),
         Column("config no.", lambda point: point.block),
@@ -41,7 +41,7 @@ def front_section(summary: ReportSummary, name: ArmNames) -> Section | None:
     )
 
 
-def _best_config(summary: ReportSummary, best: ArmChoice, name: ArmNames) -> Section:
+def _best_config(front: Front, best: ArmChoice, name: ArmNames) -> Section:
     """List what every arm has on the best config by the only objective."""
     columns: list[Column[ArmOnConfig]] = [
         Column("arm", lambda row: name(row.arm)),
@@ -54,9 +54,14 @@ def _best_config(summary: ReportSummary, best: ArmChoice, name: ArmNames) -> Sec
     return Section(
         "Best config",
         tables=(make_table(columns, best.arms),),
-        paragraphs=(config, *_notes(summary, name)),
-        explanations=(_explanation(summary.front),),
+        paragraphs=(config, *_excluded(front)),
+        explanations=(_explanation(front),),
     )
+
+
+def _excluded(front: Front) -> Iterator[str]:
+    if front.left_out:
+        yield f"{front.left_out} excluded: a repeat failed, or an objective is missing."
 
 
 def _explanation(front: Front) -> str:
@@ -79,8 +84,7 @@ def _notes(summary: ReportSummary, name: ArmNames) -> Iterator[str]:
             f"{scoped} is measured in different ways here ({joined(kinds)}), which are not "
             "comparable: each config competes only with configs of its own kind."
         )
-    if best.left_out:
-        yield f"{best.left_out} excluded: a repeat failed, or an objective is missing."
+    yield from _excluded(best)
     if best.apart:
         apart = ", ".join(name(arm) for arm in best.apart)
         yield (
