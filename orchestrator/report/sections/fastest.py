@@ -125,6 +125,10 @@ def arms_table(summary: ReportSummary, most: int | None = None) -> Table:
         comparison = comparisons.get(row.arm)
         return _gained(comparison, metric) if comparison else None
 
+    def per_sample(row: ArmSummary) -> float | None:
+        metric = summary.time_metric
+        return mean(metric, row) if metric and metric.endswith("sample_us") else None
+
     columns: list[Column[ArmSummary]] = [
         Column("arm", lambda row: row.arm.short_name),
         Column(
@@ -139,6 +143,7 @@ def arms_table(summary: ReportSummary, most: int | None = None) -> Table:
             Column(f"Δ {result_name(metric)}", partial(gained, metric), numeric=True)
             for metric in compared_results(summary)
         ),
+        Column("µs/sample", per_sample),
         Column("ms/step", partial(mean, "step_ms")),
         Column("ms/prediction", partial(mean, "predict_ms")),
         Column("s in all" if has_compiling else "s to train", whole_training),

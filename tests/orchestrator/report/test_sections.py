@@ -420,6 +420,24 @@ def test_whether_compiling_pays_off_is_said_only_if_it_is_decided(
     assert ("pay" in told) == (is_said and saved_ms > 0)
 
 
+def test_where_variants_set_the_batch_size_the_table_has_the_times_that_are_compared() -> None:
+    arms = [
+        Arm("tensorflow/portable", CPU, Variant(f"batch {size}", {"batch_size": size}))
+        for size in (32, 64)
+    ]
+    trials = [
+        build_trial(block, arm, step_ms=10.0, sample_us=us + block)
+        for block in range(6)
+        for arm, us in zip(arms, (300.0, 150.0), strict=True)
+    ]
+    summary = summarise(build_record(trials, arms))
+    (comparison,) = summary.comparisons
+    table = arms_table(summary)
+    column = table.headers.index("µs/sample")
+    fast, slow = (float(row[column]) for row in table.rows)
+    assert comparison.speedup and slow / fast == pytest.approx(comparison.speedup.value, rel=0.01)
+
+
 def test_an_arm_that_a_list_does_not_have_is_told_with_the_reason() -> None:
     failed, unranked = UNROLL, Arm("torch/fused", CPU)
     trials = [
