@@ -343,8 +343,10 @@ def best(
     arm: str = "*",
     tracking_uri: str | None = None,
 ) -> BestConfig:
-    """Return the config and the arm with the best mean of a metric, within limits.
+    """Return the config with the best mean of a metric, within limits, and the arm to use it on.
 
+    By a result, such as an accuracy, that is the arm which trains fastest of those that are equal
+    at this config: within the margin, or of equal mathematics. The result's `arms` has every arm.
     `at_least` and `at_most` are limits of metrics, of their means over repeats. `metric` is by
     default the first objective without a limit, else an accuracy, else a time. `arm` restricts the
     choice to an implementation, a variant or an arm; `*` is any. An arm that computes something

@@ -135,10 +135,13 @@ class PrecisionReached(StoppingRule):
         metric = time_metric(matched)
         different = different_arms(trials, baseline)
         widths: dict[tuple[Arm, Arm], float | None] = {}
-        for arm, base in baseline.pairs(arms) if baseline else ():
-            if {arm, base} & different:
-                continue
-            times = pair_times(matched, arm, base, metric)
+        sides = [
+            (arm, base)
+            for arm, base in (baseline.pairs(arms) if baseline else ())
+            if not {arm, base} & different
+        ]
+        paired = pair_times(matched, sides, metric)
+        for (arm, base), times in zip(sides, paired, strict=True):
             is_enough = len(times.pairs) >= MIN_BLOCKS
             interval = t_interval(times.log_ratios, LEVEL) if is_enough else None
             widths[arm, base] = math.expm1((interval.high - interval.low) / 2) if interval else None

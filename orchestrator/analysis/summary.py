@@ -8,9 +8,20 @@ from itertools import chain
 from typing import Any
 
 from orchestrator.analysis.arms import arm_summary, best_configs
-from orchestrator.analysis.arms.arm_summary import JudgedSpeed
-from orchestrator.analysis.arms.choice import Choice, choose_by_result
-from orchestrator.analysis.arms.mathematics import Mathematics, compare_mathematics
+from orchestrator.analysis.arms.arm_summary import ComparedArm
+from orchestrator.analysis.arms.block_means import block_means
+from orchestrator.analysis.arms.choice import (
+    ArmChoice,
+    Choice,
+    MarginOf,
+    choose_arm,
+    choose_by_result,
+)
+from orchestrator.analysis.arms.mathematics import (
+    Mathematics,
+    compare_mathematics,
+    has_equal_starts,
+)
 from orchestrator.analysis.arms.published_results import (
     PublishedComparison,
     compare_with_published,
@@ -19,7 +30,11 @@ from orchestrator.analysis.comparisons.effects import Crossover, ParamEffect, cr
 from orchestrator.analysis.comparisons.factors import FactorAnswer, factor_answers
 from orchestrator.analysis.comparisons.ranking import BreakEven, Ranking, break_evens, rankings
 from orchestrator.analysis.comparisons.result_ranking import ResultRanking, rank_results
-from orchestrator.analysis.comparisons.speed import Comparison, compare_arms
+from orchestrator.analysis.comparisons.speed import (
+    Comparison,
+    compare_arms,
+    rounds_of_comparisons,
+)
 from orchestrator.analysis.comparisons.targets import Target, reach
 from orchestrator.analysis.measures import Measure, by_arm, expenses_of, measures_of
 from orchestrator.analysis.pairing.complete_rounds import (
@@ -27,6 +42,7 @@ from orchestrator.analysis.pairing.complete_rounds import (
     CompleteRounds,
     ParamRange,
     Round,
+    RoundSelection,
     match,
     ranges,
 )
@@ -37,6 +53,7 @@ from orchestrator.analysis.pairing.pairs import (
     pick_baseline,
     time_metric,
 )
+from orchestrator.analysis.results import result_metrics
 from orchestrator.analysis.statistics.estimates import confidence_for
 from orchestrator.analysis.statistics.regression import Design
 from orchestrator.core.arms import Arm
@@ -116,11 +133,18 @@ class ReportSummary:
     choice: Choice | None
     factors: tuple[FactorAnswer, ...]
     result_rankings: tuple[ResultRanking, ...]
+    best: ArmChoice | None
 
     @property
     def is_without_success(self) -> bool:
         """True if trials have ended, and all of them failed."""
         return bool(self.trials) and all(trial.status == "failed" for trial in self.trials)
+
+    @property
+    def best_by_objective(self) -> ArmChoice | None:
+        """The best config by the only objective; None for several, or if it is no result."""
+        is_only = self.best is not None and [self.best.metric] == list(self.front.objectives)
+        return self.best if is_only else None
 
     @property
     def drawn_blocks(self) -> frozenset[int]:
@@ -192,12 +216,15 @@ def summarise(
     configs = {trial.block: trial.config for trial in reversed(trials)}
     design_of = cache(lambda blocks: Design([configs[block] for block in blocks]))
     comparisons = _comparisons(basis)
+    selections = rounds_of_comparisons(record, basis.timed, basis.baseline, metric, different)
     used = {arm: arm_summary.used_trials(matched, arm, of_arm) for arm, of_arm in ended.items()}
     measures = measures_of(record)
     expenses = expenses_of(measures, list(chain(*used.values())))
-    arms = _summarise_arms(basis, (*measures, *expenses), comparisons)
+    arms = _summarise_arms(basis, (*measures, *expenses), comparisons, selections)
     competing = basis.trials_of_equal_work()
     fronts = best_configs.trade_offs(record, competing)
+    margin_of = partial(judged_margin, record, matched)
+    best = _best_by_result(basis, competing, margin_of)
     return ReportSummary(
         sweep=_head(record),
         trials=tuple(trials),
@@ -227,7 +254,7 @@ def summarise(
         baseline=basis.baseline,
         time_metric=metric,
         comparisons=comparisons,
-        rankings=rankings(timed, metric, margin, 1 - basis.confidence),
+        rankings=rankings(timed, metric, margin, 1 - basis.confidence, selections),
         crossovers=crossovers(comparisons, design_of, margin),
         break_evens=break_evens(matched.without(different), basis.baseline, basis.confidence),
         # Arms compared by their results, or by both
@@ -238,7 +265,8 @@ def summarise(
         # Configs to choose
         front=best_configs.pareto_front(record, basis.work, different),
         fronts=fronts,
-        choice=choose_by_result(fronts, competing, partial(judged_margin, record, matched)),
+        choice=choose_by_result(fronts, competing, best, margin_of),
+        best=best,
     )
 
 
@@ -257,6 +285,37 @@ def _basis(record: SweepRecord, baseline: str | None) -> _Basis:
     )
 
 
+def _best_by_result(
+    basis: _Basis, competing: Sequence[FinishedTrial], margin_of: MarginOf
+) -> ArmChoice | None:
+    """Choose the best config by the most important result, and its arm; None without a result."""
+    unpruned = [trial for trial in competing if trial.status != "pruned"]
+    measured = {name for t in unpruned if t.status == "complete" for name in t.metrics}
+    results = result_metrics(basis.record, measured)
+    if not results:
+        return None
+    result, direction = next(iter(results.items()))
+    points = best_configs.config_points(
+        (trial for trial in unpruned if trial.arm.measure == "full"), (result,)
+    )
+    if not points:
+        return None
+    of_other_work = (arm for arm in basis.ended if arm.work != basis.work)
+    record = basis.record
+    return choose_arm(
+        points,
+        result,
+        direction,
+        margin_of=lambda value: margin_of(result, value).value,
+        mathematics=basis.mathematics if has_equal_starts(record.workload, record.settings) else {},
+        trials=basis.ended,
+        left_out={
+            **dict.fromkeys(of_other_work, "another amount of work"),
+            **dict.fromkeys(basis.different, "different mathematics"),
+        },
+    )
+
+
 def _comparisons(basis: _Basis) -> tuple[Comparison, ...]:
     """Compare every arm with its baseline; none without a baseline."""
     if basis.baseline is None:
@@ -265,12 +324,16 @@ def _comparisons(basis: _Basis) -> tuple[Comparison, ...]:
 
 
 def _summarise_arms(
-    basis: _Basis, measures: Sequence[Measure], comparisons: Sequence[Comparison]
+    basis: _Basis,
+    measures: Sequence[Measure],
+    comparisons: Sequence[Comparison],
+    selections: Mapping[Arm, RoundSelection],
 ) -> tuple[arm_summary.ArmSummary, ...]:
     """Summarise each arm by itself, with what its comparison is judged."""
-    judged = {arm: JudgedSpeed(None, "baseline") for arm in basis.baseline_arms}
-    for comparison in comparisons:
-        judged[comparison.arm] = JudgedSpeed(comparison.speedup, comparison.label)
+    means = block_means(measures, basis.ended, basis.matched, basis.timed, selections)
+    speedups = {comparison.arm: comparison.speedup for comparison in comparisons}
+    labels = dict.fromkeys(basis.baseline_arms, "baseline")
+    labels |= {comparison.arm: comparison.label for comparison in comparisons}
     return tuple(
         arm_summary.summarise_arm(
             basis.record,
@@ -278,8 +341,9 @@ def _summarise_arms(
             arm,
             ended,
             measures,
-            judged.get(arm, JudgedSpeed(None, "")),
-            basis.mathematics.get(arm),
+            ComparedArm(
+                speedups.get(arm), labels.get(arm, ""), basis.mathematics.get(arm), means[arm]
+            ),
         )
         for arm, ended in basis.ended.items()
     )

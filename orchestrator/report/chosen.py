@@ -5,19 +5,22 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from orchestrator.analysis.arms.best_configs import (
     ParetoPoint,
     config_points,
     means,
-    sign_of,
 )
-from orchestrator.analysis.arms.mathematics import different_arms
-from orchestrator.analysis.measures import MEASURES
+from orchestrator.analysis.arms.choice import ArmOnConfig, choose_arm
+from orchestrator.analysis.arms.mathematics import compare_mathematics, has_equal_starts
+from orchestrator.analysis.measures import MEASURES, by_arm
+from orchestrator.analysis.pairing.complete_rounds import match
+from orchestrator.analysis.pairing.margins import judged_margin
 from orchestrator.analysis.pairing.pairs import baseline_of_spec
 from orchestrator.analysis.results import USUAL_RESULTS, direction_of
-from orchestrator.analysis.statistics.formatting import number
+from orchestrator.analysis.statistics.formatting import ABSENT, number
 from orchestrator.core.arms import Arm
 from orchestrator.core.caller import as_typed
 from orchestrator.core.errors import Refusal
@@ -34,7 +37,7 @@ from orchestrator.report.verdicts import DIFFERENT_MATHEMATICS
 from orchestrator.report.wording import config_phrase, run_text
 from orchestrator.spec import HardwareEntry
 from orchestrator.spec.errors import nearest
-from workloads.metrics import COST_METRICS, METRICS
+from workloads.metrics import COST_METRICS, METRICS, find_metric
 from workloads.registry import UnknownWorkload, find_workload
 from workloads.session_functions import SESSION_PACKAGE
 
@@ -60,9 +63,11 @@ class Limit(NamedTuple):
 class BestConfig:
     """The config × arm that was chosen by a `metric`; `print` and notebooks show its facts.
 
-    It is the best out of those `within` the `limits`, of all that were `tried`. `values` are the
-    means over its repeats, `trials` these repeats, and `spec` is the spec of a sweep of this config
-    alone, which `run_sweep` takes. The arms of `different_mathematics` were left out.
+    The config is the best out of those `within` the `limits`, of all that were `tried`; the arm
+    takes least time of those that are equal to the best one there. `values` are the means over its
+    repeats, `trials` these repeats, and `spec` is the spec of a sweep of this config alone, which
+    `run_sweep` takes. `arms` are all arms on this config, with their means of the metric and of
+    `time_metric`. The arms of `different_mathematics` were left out.
     """
 
     sweep: str
@@ -79,6 +84,8 @@ class BestConfig:
     values: Mapping[str, float]
     trials: tuple[FinishedTrial, ...]
     spec: Mapping[str, Any]
+    time_metric: str | None
+    arms: tuple[ArmOnConfig, ...]
 
     def __repr__(self) -> str:
         """Return what was chosen, in a line."""
@@ -142,20 +149,34 @@ class BestConfig:
             "disturbed_runs": self.disturbed_runs,
             "code": usage_lines(self.arm, self.trials),
             "spec": self.spec,
+            "time_metric": self.time_metric,
+            "arms": [
+                {
+                    "arm": str(row.arm),
+                    "candidacy": row.candidacy,
+                    "value": row.value,
+                    "time": row.time,
+                    "reason": row.reason,
+                }
+                for row in self.arms
+            ],
         }
 
 
 def choose(
     record: SweepRecord, metric: str | None = None, limits: Sequence[Limit] = (), arm: str = "*"
 ) -> BestConfig:
-    """Return the config × arm with the best mean of a metric, among those within the limits.
+    """Return the config with the best mean of a metric within the limits, on its fastest equal arm.
 
     The metric is by default the first objective without a limit, else an accuracy, unless one has a
     limit, else the time per step or prediction. If the trials have none of these, it is an
-    objective in spite of its limit. Limits are of means over repeats. An arm of different
-    mathematics is chosen only if `arm` names it. `Refusal` if there is none.
+    objective in spite of its limit. Limits are of means over repeats. Of the arms that are equal at
+    a result on the best config (see `ArmChoice`), the one that takes least time is chosen. An arm
+    of different mathematics is chosen only if `arm` names it. `Refusal` if there is none.
     """
-    different = different_arms(record.trials, baseline_of_spec(record)) if arm == "*" else ()
+    ended = by_arm(record)
+    mathematics = compare_mathematics(ended, baseline_of_spec(record))
+    different = [a for a, m in mathematics.items() if m.is_different] if arm == "*" else []
     trials = [t for t in record.trials if names_arm(arm, t.arm) and t.arm not in different]
     measured = {name for t in trials if t.status == "complete" for name in t.metrics}
     limited = [limit.metric for limit in limits]
@@ -176,8 +197,20 @@ def choose(
         reason = _several_scopes(scopes) if scopes else _none_within(limits, points)
         raise Refusal(f"{record.name}: {reason}")
     direction = record.objectives.get(wanted) or direction_of(wanted)
-    sign = sign_of(direction)
-    best = min(within, key=lambda point: point.order(sign * point.values[wanted]))
+    has_equal_mathematics = find_metric(wanted).is_result and has_equal_starts(
+        record.workload, record.settings
+    )
+    choice = choose_arm(
+        within,
+        wanted,
+        direction,
+        margin_of=partial(_margin, record, wanted),
+        mathematics=mathematics if has_equal_mathematics else {},
+        trials={name: of_arm for name, of_arm in ended.items() if names_arm(arm, name)},
+        left_out=dict.fromkeys(different, DIFFERENT_MATHEMATICS),
+        outside=[point for point in points if point not in within],
+    )
+    best = choice.chosen
     of_choice = [trial for trial in trials if (trial.block, trial.arm) == (best.block, best.arm)]
     return BestConfig(
         sweep=record.name,
@@ -194,7 +227,16 @@ def choose(
         values={**best.values, **means(of_choice, [measure.metric for measure in MEASURES])},
         trials=tuple(of_choice),
         spec=_spec_of(record, best.arm, best.config, of_choice),
+        time_metric=choice.time_metric,
+        arms=choice.arms,
     )
+
+
+def _margin(record: SweepRecord, metric: str, value: float) -> float:
+    """Return the difference of a result that does not matter; 0 for a time or another expense."""
+    if not find_metric(metric).is_result:
+        return 0.0
+    return judged_margin(record, match(record), metric, value).value
 
 
 def _several_scopes(scopes: Sequence[str]) -> str:
@@ -312,14 +354,23 @@ def choice_document(chosen: BestConfig) -> Document:
         ("config", config_phrase(chosen.config)),
         *((metric, number(value)) for metric, value in chosen.values.items()),
         ("runs", ", ".join(map(run_text, chosen.run_ids))),
+        *((f"{row.candidacy}: {row.arm}", _arm_text(chosen, row)) for row in chosen.arms[1:]),
     ]
     if doubt := _doubt(chosen):
         rows.append(("doubt", doubt))
-    if left_out := [str(arm) for arm in chosen.different_mathematics]:
-        rows.append((f"left out: {DIFFERENT_MATHEMATICS}", joined(left_out)))
     head = ("sweep", f"{chosen.sweep}#{chosen.generation}, block {chosen.block}")
     section = Section("", tables=(Table(head, tuple(rows)),), paragraphs=(_use(chosen),))
     return Document(f"Best config of {chosen.sweep}", (section,))
+
+
+def _arm_text(chosen: BestConfig, row: ArmOnConfig) -> str:
+    """Write an arm's figures on the config, `val_mae 0.281, train_s 69.7`, or why it has none."""
+    if row.value is None:
+        return row.reason or ABSENT
+    figures = [(chosen.metric, row.value)]
+    if chosen.time_metric not in (None, chosen.metric) and row.time is not None:
+        figures.append((chosen.time_metric, row.time))
+    return ", ".join(f"{metric} {number(value)}" for metric, value in figures)
 
 
 def to_yaml(chosen: BestConfig) -> str:

@@ -109,6 +109,7 @@ class Kind(StrEnum):
     NO_TRIALS = "no trials"
     CROSSES = "crosses"
     EFFECT = "effect"
+    IN_ALL = "in all"
     PAYS = "pays"
     NEVER = "never"
     MORE = "more"

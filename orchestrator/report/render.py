@@ -151,9 +151,9 @@ def _shorter(summary: ReportSummary, *, rest: str | None = None) -> Iterator[Doc
     yield replace(report, sections=(first, *others, last))
     answers = {bullets[0], *factor_bullets(summary, is_brief=True)}
     best = [bullet for bullet in bullets if bullet.text in on_best]
-    pays = [bullet for bullet in bullets if bullet.kind == Kind.PAYS]
-    dispensable = [b for b in bullets if b not in {*answers, *best, *pays}]
-    for bullet in (*reversed(pays), *reversed(dispensable), *best):
+    in_all = [bullet for bullet in bullets if bullet.kind == Kind.IN_ALL]
+    dispensable = [b for b in bullets if b not in {*answers, *best, *in_all}]
+    for bullet in (*reversed(in_all), *reversed(dispensable), *best):
         bullets.remove(bullet)
         first = _of_some_bullets(first, bullets, report, place)
         yield replace(report, sections=(first, *others, last))

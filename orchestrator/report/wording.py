@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
+from orchestrator.analysis.arms.arm_summary import ArmSummary
 from orchestrator.analysis.comparisons.results import ResultComparison
 from orchestrator.analysis.comparisons.speed import Comparison
 from orchestrator.analysis.pairing.complete_rounds import ParamRange
@@ -14,7 +15,7 @@ from orchestrator.analysis.statistics.estimates import Estimate
 from orchestrator.analysis.statistics.formatting import ABSENT, number, share
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm, HardwareUse, RequestedArm, Usage
-from orchestrator.core.text import counted
+from orchestrator.core.text import counted, joined
 from orchestrator.core.trial import Config
 from orchestrator.report.document import Section, cell_text
 from workloads.implementations import is_kernel_as_asked
@@ -136,6 +137,59 @@ def grouped(pairs: Iterable[tuple[Key, _Item]]) -> dict[Key, list[_Item]]:
     for key, item in pairs:
         groups.setdefault(key, []).append(item)
     return groups
+
+
+def first_and_count(names: Sequence[str]) -> str:
+    """Write `A`, `A and B`, or `A and 3 other arms`."""
+    return joined(names if len(names) <= 2 else [names[0], counted(len(names) - 1, "other arm")])
+
+
+def absent_arms(
+    summary: ReportSummary, name: ArmNames, listed: Collection[Arm], metric: str = ""
+) -> tuple[str, ...]:
+    """Write in one line which arms a list does not have: `Not listed: A (no complete trial).`
+
+    The reason may be that an arm lacks the `metric` of the list. Empty if all are listed.
+    """
+    absent = _absent(summary, name, listed, metric)
+    return (f"Not listed: {absent}.",) if absent else ()
+
+
+def absent_arms_by_metric(
+    summary: ReportSummary, name: ArmNames, listed: Mapping[str, Collection[Arm]]
+) -> tuple[str, ...]:
+    """Write which arms the list of each metric does not have, as `absent_arms` does.
+
+    Metrics whose lists lack the same arms share a line.
+    """
+    texts = grouped(
+        (_absent(summary, name, arms, metric), metric) for metric, arms in listed.items()
+    )
+    return tuple(
+        f"Not listed by {joined(metrics)}: {absent}." for absent, metrics in texts.items() if absent
+    )
+
+
+def _absent(summary: ReportSummary, name: ArmNames, listed: Collection[Arm], metric: str) -> str:
+    return ", ".join(
+        f"{name(row.arm)} ({_reason_of_absence(row, summary, metric)})"
+        for row in summary.arms
+        if row.arm not in listed
+    )
+
+
+def _reason_of_absence(row: ArmSummary, summary: ReportSummary, metric: str) -> str:
+    if not row.trials.complete:
+        return "no complete trial"
+    if row.arm in summary.former:
+        return "not in the last start"
+    if row.arm.measure == "timing" and any(other.arm.measure == "full" for other in summary.arms):
+        return "timing only"
+    if metric and metric not in row.means:
+        return f"no {metric}"
+    if row.mathematics and row.mathematics.is_different:
+        return "different mathematics"
+    return "no figures"
 
 
 def energy_kinds(summary: ReportSummary) -> list[str]:

@@ -3,8 +3,11 @@
 import contextlib
 import math
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 
 from orchestrator.analysis.arms.best_configs import sign_of
 from orchestrator.analysis.results import USUAL_RESULTS
@@ -14,55 +17,115 @@ from orchestrator.core.records import Direction
 from orchestrator.core.trial import FinishedTrial
 from workloads.data.cache import atomic_write
 
+_NEWEST = 8
+"""The newest configs of each arm whose models are kept, whatever they reached.
+
+Another arm may make one of them the best config: the arms of a config end close in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A trial with a model, and numbers that are lower for better ones, by each order of aims."""
+
+    trial: FinishedTrial
+    path: Path
+    costs: tuple[float, ...]
+
 
 class BestModels:
-    """A folder with the packed model of each arm's best trial so far, `KEY.tar` by its key.
+    """A folder with the packed models of the best trials so far, `KEY.tar` by the trial's key.
 
-    The better trial has the better accuracy among the `objectives`, else the better first
-    objective, else the better accuracy. Only trials with a model count, even if the file is empty
-    (the store has it). A restart learns what is best from the `finished` trials.
+    Each arm keeps the models of its own best config, of the best config over all arms (which may be
+    used on any arm that is equal there), and of its `newest` configs. The better config has the
+    better accuracy among the `objectives`, else the better first objective, else the better
+    accuracy; and by another order the better first objective before all others. Only trials with a
+    model count, even if the file is empty (the store has it). A restart learns what is best from
+    the `finished` trials.
     """
 
     def __init__(
-        self, folder: Path, objectives: Mapping[str, Direction], finished: Iterable[FinishedTrial]
+        self,
+        folder: Path,
+        objectives: Mapping[str, Direction],
+        finished: Iterable[FinishedTrial],
+        newest: int = _NEWEST,
     ) -> None:
-        self._folder = folder
-        names = sorted(objectives, key=lambda name: name not in USUAL_RESULTS)
-        self._aims = {n: objectives.get(n) or USUAL_RESULTS[n] for n in (*names, *USUAL_RESULTS)}
-        self._best: dict[Arm, tuple[float, Path]] = {}
+        self._folder, self._newest = folder, newest
+        accuracy_first = sorted(objectives, key=lambda name: name not in USUAL_RESULTS)
+        self._orders = [
+            {name: objectives.get(name) or USUAL_RESULTS[name] for name in (*order, *USUAL_RESULTS)}
+            for order in (accuracy_first, objectives)
+        ]
+        self._kept: dict[str, _Kept] = {}
         for trial in finished:
             self.add(trial)
 
+    @property
+    def best_trials(self) -> list[FinishedTrial]:
+        """The trials of best configs, which have a model."""
+        best = self._best_configs()
+        return [k.trial for k in self._kept.values() if (k.trial.arm, k.trial.block) in best]
+
     def write(self, trial: FinishedTrial, model: bytes) -> None:
-        """Write a trial's model if it is its arm's best, or raise `OSError`; `add` it later."""
-        least, _ = self._best.get(trial.arm, (math.inf, None))
-        if model and self._value_to_minimize(trial) < least:
+        """Write the model of a trial that completed, or raise `OSError`; `add` it later."""
+        if model and math.isfinite(self._costs(trial)[0]):
             with atomic_write(_path(self._folder, trial)) as file:
                 file.write(model)
 
     def add(self, trial: FinishedTrial) -> None:
-        """Note a recorded trial; if it has a model, the worse one of its arm's two is deleted."""
+        """Note a recorded trial; models that are not to be kept any more are deleted."""
         path = _path(self._folder, trial)
         if not path.exists():
             return
-        value = self._value_to_minimize(trial)
-        least, best = self._best.get(trial.arm, (math.inf, path))
-        is_better = value < least
-        self._best[trial.arm] = (value, path) if is_better else (least, best)
-        if best != path:
-            worse = best if is_better else path
-            with contextlib.suppress(OSError):  # the next start tries again
-                worse.unlink()
+        self._kept.pop(trial.key, None)  # the newest one comes last
+        self._kept[trial.key] = _Kept(trial, path, self._costs(trial))
+        wanted = self._best_configs() | self._newest_configs()
+        for kept in list(self._kept.values()):
+            if (kept.trial.arm, kept.trial.block) not in wanted:
+                del self._kept[kept.trial.key]
+                with contextlib.suppress(OSError):  # the next start tries again
+                    kept.path.unlink()
 
-    def _value_to_minimize(self, trial: FinishedTrial) -> float:
-        """Return a number that is lower for a better trial, by the first objective that it has.
+    def _best_configs(self) -> set[tuple[Arm, int]]:
+        """Return the arms with their own best config, and with the best one over all arms."""
+        best = set[tuple[Arm, int]]()
+        for order in range(len(self._orders)):
+            costs = defaultdict[tuple[Arm, int], list[float]](list)
+            for kept in self._kept.values():
+                costs[kept.trial.arm, kept.trial.block].append(kept.costs[order])
+            means = {config: fmean(of_config) for config, of_config in costs.items()}
+            ranked = sorted(means, key=lambda config: (means[config], config[1]))
+            block = ranked[0][1] if ranked else None
+            own = {arm: (arm, block) for arm, block in reversed(ranked)}
+            best.update(own.values(), ((arm, b) for arm, b in ranked if b == block))
+        return best
+
+    def _newest_configs(self) -> set[tuple[Arm, int]]:
+        blocks = defaultdict[Arm, dict[int, None]](dict)
+        for kept in reversed(self._kept.values()):
+            blocks[kept.trial.arm].setdefault(kept.trial.block)
+        return {
+            (arm, block) for arm, of_arm in blocks.items() for block in [*of_arm][: self._newest]
+        }
+
+    def _costs(self, trial: FinishedTrial) -> tuple[float, ...]:
+        """Return a number for each order of aims, by the first of its objectives that it has.
 
         It is infinite for trials that did not complete, and for trials that were timed only.
         """
         if trial.status != "complete" or trial.arm.measure == "timing":
-            return math.inf
-        aims = ((aim, trial.metrics.get(name)) for name, aim in self._aims.items())
-        return next((sign_of(aim) * value for aim, value in aims if value is not None), math.inf)
+            return (math.inf,) * len(self._orders)
+        return tuple(
+            next(
+                (
+                    sign_of(aim) * trial.metrics[name]
+                    for name, aim in order.items()
+                    if name in trial.metrics
+                ),
+                math.inf,
+            )
+            for order in self._orders
+        )
 
 
 def log_models(

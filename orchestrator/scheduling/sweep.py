@@ -469,7 +469,8 @@ def _finish(start: _Start, stopped: Stopped | None) -> RunResult:
         recorder.close(state, report.texts, report.answer, timeout_s=limits.close_s)
     else:
         recorder.close(state, {}, None, timeout_s=limits.close_s)
-    warnings += log_models(records.models, record.trials, recorder.log_model, limits.models_s)
+    best = BestModels(records.models, record.objectives, record.trials).best_trials
+    warnings += log_models(records.models, best, recorder.log_model, limits.models_s)
     summary = report.summary if report is not None else None
     return RunResult(record, stopped, recorder.refused, tuple(warnings), summary)
 

@@ -23,7 +23,9 @@ class TrainingSettings(StackSettings):
         None, gt=0, le=1, description="report the training seconds until val_accuracy reaches this"
     )
     keep: Literal["best"] | None = Field(
-        None, description="best: keep the model of each arm's best trial, as a model in MLflow"
+        None,
+        description="best: keep the models of each arm's best config, and of the sweep's best"
+        " config on each arm, as models in MLflow",
     )
     dataset: str = Field(description="the name of the data set")
     data_path: str | None = Field(None, description="the file of the data set")

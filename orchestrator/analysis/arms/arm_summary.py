@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import NamedTuple
 
+from orchestrator.analysis.arms.block_means import BlockMean
 from orchestrator.analysis.arms.mathematics import Mathematics
 from orchestrator.analysis.measures import Measure, finite, scopes_of
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Round
@@ -86,7 +87,8 @@ class ArmSummary:
     requested kernel ran, `unproven` have none of any kernel, `disturbed` were measured while other
     work took the machine, and `retried` needed more than one attempt. `jit` (XLA compiled the
     program) and `precision` (of the products) are None for unknown implementations. `noise` has
-    spreads.
+    spreads. `means` has the mean of each measure over the blocks that are compared, which is what
+    tables show (see `block_means`).
     """
 
     arm: Arm
@@ -109,13 +111,16 @@ class ArmSummary:
     jit: bool | None
     precision: str | None
     noise: Mapping[str, Spread]
+    means: Mapping[str, BlockMean]
 
 
-class JudgedSpeed(NamedTuple):
-    """The speed-up and the verdict of an arm's comparison; see `ArmSummary`."""
+class ComparedArm(NamedTuple):
+    """What the summary of an arm has from other arms; see `ArmSummary`."""
 
     speedup: Estimate | None
     verdict: str
+    mathematics: Mathematics | None
+    means: Mapping[str, BlockMean]
 
 
 def summarise_arm(
@@ -124,10 +129,9 @@ def summarise_arm(
     arm: Arm,
     ended: Sequence[FinishedTrial],
     measures: Sequence[Measure],
-    judged: JudgedSpeed,
-    mathematics: Mathematics | None,
+    compared: ComparedArm,
 ) -> ArmSummary:
-    """Summarise one arm out of its trials that `ended`; what it is `judged` is passed through."""
+    """Summarise one arm out of its trials that `ended`; what is `compared` is passed through."""
     complete = [trial for trial in ended if trial.status == "complete"]
     used = used_trials(matched, arm, ended)
     spreads = {}
@@ -155,9 +159,9 @@ def summarise_arm(
         measures={metric: values for metric, values in spreads.items() if values},
         run_ids={"any": tuple(trial.run_id for trial in used), "warm": warm, "fresh": fresh},
         energy_scope=min(scopes) if len(scopes) == 1 else "",
-        speedup=judged.speedup,
-        verdict=judged.verdict,
-        mathematics=mathematics,
+        speedup=compared.speedup,
+        verdict=compared.verdict,
+        mathematics=compared.mathematics,
         kernels=_kernels(ended),
         proven=sum(t.kernel is not None and bool(t.kernel.evidence) for t in complete),
         unproven=sum(trial.kernel is None for trial in complete),
@@ -167,6 +171,7 @@ def summarise_arm(
         jit=is_compiled(implementation) if implementation else None,
         precision=implementation.precision if implementation else None,
         noise={metric: values for metric, values in noise.items() if values},
+        means=compared.means,
     )
 
 

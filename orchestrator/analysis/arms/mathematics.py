@@ -11,12 +11,14 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from orchestrator.analysis.pairing.pairs import Baseline
 from orchestrator.core.arms import Arm, VariantIdentity
 from orchestrator.core.names import known_implementation
 from orchestrator.core.trial import FingerprintRecord, FinishedTrial
 from workloads.implementations import Precision
+from workloads.registry import is_own_model
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,26 @@ def compare_mathematics(
             or max(gradients, default=0.0) > tolerance.gradients,
         )
     return compared
+
+
+def compute_the_same(arm: Arm, other: Arm, compared: Mapping[Arm, Mathematics]) -> bool:
+    """Return whether two arms were shown to compute the same, at one precision.
+
+    `compared` is what `compare_mathematics` returns: both have an equal reference, or one is the
+    other's. Arms of unlike precision differ by more rounding than a training forgives.
+    """
+    references = []
+    for side in (arm, other):
+        mathematics = compared.get(side)
+        if mathematics is not None and mathematics.is_different:
+            return False
+        references.append(mathematics.reference if mathematics else side)
+    return references[0] == references[1] and tolerance_of(arm) == tolerance_of(other)
+
+
+def has_equal_starts(workload: str, settings: Mapping[str, Any]) -> bool:
+    """Return whether the arms of a block start from equal weights, by the settings of a sweep."""
+    return settings.get("weights") != "own" or not is_own_model(workload)
 
 
 def different_arms(trials: Iterable[FinishedTrial], baseline: Baseline | None) -> frozenset[Arm]:

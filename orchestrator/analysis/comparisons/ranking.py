@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from statistics import fmean
-from typing import Literal
+from types import MappingProxyType
+from typing import Literal, NamedTuple
 
 import numpy as np
 from scipy.special import stdtrit
@@ -19,6 +20,7 @@ from orchestrator.analysis.pairing.complete_rounds import (
     CompleteRounds,
     Qualifier,
     Round,
+    RoundSelection,
     UnitKind,
 )
 from orchestrator.analysis.pairing.pairs import Baseline, positive_values
@@ -93,13 +95,18 @@ class Ranking:
 
 
 def rankings(
-    matched: CompleteRounds, metric: str | None, margin: float, error: float = 1 - CONFIDENCE
+    matched: CompleteRounds,
+    metric: str | None,
+    margin: float,
+    error: float = 1 - CONFIDENCE,
+    selections: Mapping[Arm, RoundSelection] = MappingProxyType({}),
 ) -> tuple[Ranking, ...]:
     """Rank the arms of each hardware class, the hardware of each implementation, and all arms.
 
     The arms of a group have equal amounts of work and measuring modes, and for energy the same
     scope. Without a `metric` of time there is no ranking by time. Values within the margin
     (a share) are the same; `error` is the share of groups in which a standing may be wrong.
+    Arms that share one of the `selections` are ranked by time over its rounds.
     """
     results = []
     every = (trial for arm in matched.trials for trial in matched.all_trials(arm))
@@ -113,17 +120,23 @@ def rankings(
             for arm, by_place in times.items()
             if by_place
         }
-        for among, within, arms in _groups(matched, ranked_by, list(logs)):
-            values = {arm: logs[arm] for arm in arms}
-            ranking = _rank(matched, ranked_by, among, within, values, margin, error)
+        of_metric = selections if ranked_by == metric else {}
+        for group in _groups(matched, ranked_by, list(logs)):
+            ranking = _rank(matched, ranked_by, group, logs, margin, error, of_metric)
             if ranking is not None:
                 results.append(ranking)
     return tuple(results)
 
 
-def _groups(
-    matched: CompleteRounds, metric: str, measured: Sequence[Arm]
-) -> Iterator[tuple[Among, str, list[Arm]]]:
+class _Group(NamedTuple):
+    """Arms that are ranked; see `Ranking`."""
+
+    among: Among
+    within: str
+    arms: Sequence[Arm]
+
+
+def _groups(matched: CompleteRounds, metric: str, measured: Sequence[Arm]) -> Iterator[_Group]:
     """Return the groups of the arms that have the metric, by the kind of choice."""
     members: dict[Among, dict[tuple[str | HardwareUse, object], list[Arm]]] = {
         "implementations": {}, "hardware": {}, "arms": {},
@@ -142,24 +155,26 @@ def _groups(
         for (within, _), arms in groups.items():
             hardware, names = {arm.hardware for arm in arms}, {arm.short_name for arm in arms}
             if among != "arms" or (len(hardware) > 1 and len(names) > 1):  # else it is another one
-                yield among, str(within), arms
+                yield _Group(among, str(within), arms)
 
 
 def _rank(
     matched: CompleteRounds,
     metric: str,
-    among: Among,
-    within: str,
+    group: _Group,
     logs_of: Mapping[Arm, Mapping[Round, float]],
     margin: float,
     error: float,
+    selections: Mapping[Arm, RoundSelection],
 ) -> Ranking | None:
     """Return the leader and the standings of the others; None without two arms or common rounds."""
     # Arms of an earlier start that lack rounds would exclude these rounds.
-    whole = [arm for arm in logs_of if len(matched.trials[arm]) == len(matched.rounds)]
-    ranked = whole if len(whole) > 1 else list(logs_of)
+    whole = [arm for arm in group.arms if len(matched.trials[arm]) == len(matched.rounds)]
+    ranked = whole if len(whole) > 1 else list(group.arms)
     shared = set.intersection(*(set(logs_of[arm]) for arm in ranked))
-    selection = matched.select(shared, ranked)
+    selection = selections.get(ranked[0])
+    if selection is None or any(selections.get(arm) is not selection for arm in ranked):
+        selection = matched.select(shared, ranked)
     blocks = selection.by_unit.values()
     if len(ranked) < 2 or not blocks:
         return None
@@ -178,8 +193,8 @@ def _rank(
         behind.append(Behind(arm, standing_of(judgement.conclusion), ratio))
     return Ranking(
         metric,
-        among,
-        within,
+        group.among,
+        group.within,
         leader=order[0],
         behind=tuple(behind),
         unit=selection.unit_kind,
@@ -188,7 +203,7 @@ def _rank(
         qualifier=selection.qualifier,
         disturbed=0 if selection.quiet_only else len(selection.disturbed),
         reason=f"at least {MIN_BLOCKS} are needed" if len(blocks) < MIN_BLOCKS else None,
-        left_out=tuple(arm for arm in logs_of if arm not in ranked),
+        left_out=tuple(arm for arm in group.arms if arm not in ranked),
         disturbance=selection.disturbance,
     )
 

@@ -13,8 +13,13 @@ from typing import Literal
 from orchestrator.analysis.comparisons.results import ResultComparison, compare_results
 from orchestrator.analysis.measures import TIMES
 from orchestrator.analysis.pairing import pairs
-from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Qualifier, UnitKind
-from orchestrator.analysis.pairing.pairs import Baseline, Pair, PairedTimes
+from orchestrator.analysis.pairing.complete_rounds import (
+    CompleteRounds,
+    Qualifier,
+    RoundSelection,
+    UnitKind,
+)
+from orchestrator.analysis.pairing.pairs import Baseline, ComparedPair, Pair, PairedTimes
 from orchestrator.analysis.statistics import estimates, verdicts
 from orchestrator.analysis.statistics.estimates import MIN_BLOCKS, Estimate
 from orchestrator.analysis.statistics.verdicts import BlocksNeeded, Conclusion
@@ -107,13 +112,8 @@ def compare_arms(
     Arms that are `different` compute something else than their reference, and are not compared.
     """
     metric = metric or pairs.time_metric(matched)
-    sides = [(arm, base) for arm in record.arms if (base := baseline.of.get(arm)) != arm]
-    paired = [
-        pairs.pair_times(matched, arm, base, metric)
-        if base and not {arm, base} & set(different)
-        else PairedTimes()
-        for arm, base in sides
-    ]
+    sides = _sides(record, baseline)
+    paired = pairs.pair_times(matched, sides, metric, different)
     margin = record.criteria.margins.speed
     plain = estimates.confidence_for(record.criteria.auto_blocks)  # widths may have ended the sweep
     log_ratios = [times.log_ratios for times in paired]
@@ -152,6 +152,23 @@ def compare_arms(
             )
         )
     return tuple(comparisons)
+
+
+def _sides(record: SweepRecord, baseline: Baseline) -> list[ComparedPair]:
+    return [(arm, base) for arm in record.arms if (base := baseline.of.get(arm)) != arm]
+
+
+def rounds_of_comparisons(
+    record: SweepRecord,
+    matched: CompleteRounds,
+    baseline: Baseline | None,
+    metric: str | None,
+    different: Collection[Arm] = (),
+) -> dict[Arm, RoundSelection]:
+    """Return the rounds over which `compare_arms` compares each arm by a time."""
+    if baseline is None:
+        return {}
+    return pairs.compared_rounds(matched, _sides(record, baseline), metric, different)
 
 
 def _reason(

@@ -1,7 +1,7 @@
 """The arm that each arm is compared with, and their times and results, paired by block."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Literal
@@ -162,17 +162,88 @@ def pair_results(matched: CompleteRounds, arm: Arm, base: Arm, metric: str) -> P
     return PairedResults(_pairs((arm_values, base_values), shared, fmean))
 
 
-def pair_times(matched: CompleteRounds, arm: Arm, base: Arm, metric: str | None) -> PairedTimes:
-    """Pair the blocks' values of a time of two arms.
+ComparedPair = tuple[Arm, Arm | None]
+"""An arm, and the baseline that it is compared with; None if that cannot run."""
+
+
+def pair_times(
+    matched: CompleteRounds,
+    sides: Sequence[ComparedPair],
+    metric: str | None,
+    different: Collection[Arm] = (),
+) -> tuple[PairedTimes, ...]:
+    """Pair the blocks' values of a time of each arm and its baseline.
 
     With different amounts of work or measuring modes only times per step or sample are compared.
+    There are no pairs of arms that are `different`: they compute something else.
     """
-    is_equal_work = arm.work == base.work and arm.measure == base.measure
-    if metric is None or not (metric in PER_STEP or is_equal_work):
-        return PairedTimes()
+    if metric is None:
+        return (PairedTimes(),) * len(sides)
+    bases = _comparable_bases(sides, metric, different)
+    selections = compared_rounds(matched, sides, metric, different)
+    return tuple(
+        _paired(matched, arm, bases[arm], metric, selections) if arm in bases else PairedTimes()
+        for arm, _ in sides
+    )
+
+
+def _comparable_bases(
+    sides: Iterable[ComparedPair], metric: str, different: Collection[Arm]
+) -> dict[Arm, Arm]:
+    """Return the baseline of each arm whose times may be compared with it."""
+    return {
+        arm: base
+        for arm, base in sides
+        if base is not None
+        and not {arm, base} & set(different)
+        and (metric in PER_STEP or (arm.work == base.work and arm.measure == base.measure))
+    }
+
+
+def _paired(
+    matched: CompleteRounds,
+    arm: Arm,
+    base: Arm,
+    metric: str,
+    selections: Mapping[Arm, RoundSelection],
+) -> PairedTimes:
     values = positive_values(matched, arm, metric), positive_values(matched, base, metric)
-    selection = matched.select(values[0].keys() & values[1].keys(), (base, arm))
+    if arm in selections and base in selections:
+        selection = selections[arm]
+    else:
+        selection = matched.select(values[0].keys() & values[1].keys(), (base, arm))
     return PairedTimes(_pairs(values, selection, geometric), selection)
+
+
+def compared_rounds(
+    matched: CompleteRounds,
+    sides: Sequence[ComparedPair],
+    metric: str | None,
+    different: Collection[Arm] = (),
+) -> dict[Arm, RoundSelection]:
+    """Return the rounds over which `pair_times` pairs the times of each compared arm.
+
+    Arms that are compared with each other, or through a common baseline, count the same rounds: so
+    the ratio of two arms' geometric means is the geometric mean of their ratios. An arm that lacks
+    some of the complete rounds, as one of an earlier start, has no entry, unless all do.
+    """
+    if metric is None:
+        return {}
+    groups: list[set[Arm]] = []
+    for arm, base in _comparable_bases(sides, metric, different).items():
+        if all(positive_values(matched, side, metric) for side in (arm, base)):
+            joined = [group for group in groups if {arm, base} & group]
+            groups = [group for group in groups if group not in joined]
+            groups.append({arm, base}.union(*joined))
+    selections: dict[Arm, RoundSelection] = {}
+    for group in groups:
+        arms = [arm for arm in matched.trials if arm in group]
+        rounds = {arm: set(positive_values(matched, arm, metric)) for arm in arms}
+        whole = [arm for arm in arms if len(rounds[arm]) == len(matched.rounds)]
+        counted = whole if len(whole) > 1 else arms
+        shared = set.intersection(*(rounds[arm] for arm in counted))
+        selections |= dict.fromkeys(counted, matched.select(shared, counted))
+    return selections
 
 
 def time_metric(matched: CompleteRounds) -> str | None:

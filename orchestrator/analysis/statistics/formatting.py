@@ -15,13 +15,14 @@ _MANY = 1e9  # from here on, powers of ten are easier to read
 _HOPELESS = 10_000  # between the ends of a ratio's interval: decimals would only look exact
 
 
-def quartiles(spread: Spread) -> str:
-    """Format median and quartiles: `70.6 (69.8–74.0)`."""
+def quartiles(spread: Spread, centre: float | None = None) -> str:
+    """Format the median, or another `centre`, and quartiles: `70.6 (69.8–74.0)`."""
+    middle = spread.median if centre is None else centre
     low, high = spread.lower_quartile, spread.upper_quartile
     if low is None or high is None:
-        return number(spread.median)
-    digits = max(_FIGURES - 1 - _magnitude(spread.median), -_magnitude(low))
-    return f"{_fixed(spread.median, digits)} ({_fixed(low, digits)}–{_fixed(high, digits)})"
+        return number(middle)
+    digits = max(_FIGURES - 1 - _magnitude(middle), -_magnitude(low))
+    return f"{_fixed(middle, digits)} ({_fixed(low, digits)}–{_fixed(high, digits)})"
 
 
 def ratio(estimate: Estimate | None) -> str:

@@ -24,6 +24,8 @@ def to_metrics(summary: ReportSummary) -> dict[str, float]:
         for objective, direction in front.objectives.items():
             best = max if direction == "maximize" else min
             metrics[f"best/{objective}"] = best(point.values[objective] for point in front.points)
+    if best_config := summary.best_by_objective:  # the value that the report has
+        metrics[f"best/{best_config.metric}"] = best_config.chosen.values[best_config.metric]
     for comparison in summary.comparisons:
         # MLflow charts metrics with the same text before a slash together, and takes no plus.
         arm = name(comparison.arm).replace("/", " ").replace("+", " ")

@@ -7,6 +7,7 @@ from orchestrator.analysis.comparisons.results import ResultComparison
 from orchestrator.analysis.comparisons.speed import Comparison
 from orchestrator.analysis.statistics.formatting import difference
 from orchestrator.analysis.summary import ReportSummary
+from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import USUAL_ACCURACY_MARGIN
 from orchestrator.core.text import joined
 from orchestrator.report.document import Column, Section, Table, make_table
@@ -14,6 +15,7 @@ from orchestrator.report.sections.speed import baseline_name, compared_columns
 from orchestrator.report.verdicts import RESULT_WORDS
 from orchestrator.report.wording import (
     ArmNames,
+    absent_arms_by_metric,
     compared_results,
     gain,
     margin_text,
@@ -34,6 +36,9 @@ def accuracy_section(summary: ReportSummary, name: ArmNames) -> Section | None:
     return Section(
         f"{joined(_titles(metrics))} compared with {baseline_name(summary, name)}",
         tables=tuple(_table(summary, name, metric) for metric in metrics),
+        paragraphs=absent_arms_by_metric(
+            summary, name, {metric: _listed(summary, metric) for metric in metrics}
+        ),
         explanations=(" ".join(_explanation(results)),),
     )
 
@@ -67,6 +72,12 @@ def _table(summary: ReportSummary, name: ArmNames, metric: str) -> Table:
     ]
     compared = [comparison for comparison in summary.comparisons if _result(comparison, metric)]
     return make_table(columns, compared)
+
+
+def _listed(summary: ReportSummary, metric: str) -> set[Arm]:
+    """Return the arms of which a metric is compared, baselines included."""
+    compared = [c for c in summary.comparisons if _result(c, metric)]
+    return {arm for c in compared for arm in (c.arm, c.baseline) if arm}
 
 
 def _explanation(results: list[ResultComparison]) -> Iterator[str]:

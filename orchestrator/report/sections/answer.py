@@ -77,7 +77,7 @@ def _arms(summary: ReportSummary, most: int | None) -> Section:
     base = baseline_name(summary, arm_names(summary))
     compared = f", compared with {base} (other columns" if summary.comparisons else " (columns"
     return Section(
-        f"Arms{compared}: medians over trials)",
+        f"Arms{compared}: geometric means over configs)",
         tables=(arms_table(summary, most),),
         paragraphs=notes if hidden > 0 else (),
     )

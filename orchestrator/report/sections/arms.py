@@ -18,7 +18,7 @@ SIDE_BY_SIDE = 4
 
 
 def arms_section(summary: ReportSummary, name: ArmNames) -> Section | None:
-    """List the measures of each arm: median and quartiles."""
+    """List the measures of each arm: the mean over blocks, and the quartiles of its trials."""
     if not any(arm.measures for arm in summary.arms):
         return None
     measures = (*summary.measures, *summary.expenses)
@@ -45,14 +45,14 @@ def _table(summary: ReportSummary, measures: Sequence[Measure], name: ArmNames) 
 
 
 def _figure(measure: Measure, arm: ArmSummary) -> str:
-    """Write median and quartiles, the scope of an energy, and how many trials if that differs."""
-    figure = arm.measures.get(measure.metric)
-    if figure is None:
+    """Write mean and quartiles, the scope of an energy, and how many trials if that differs."""
+    figure, mean = arm.measures.get(measure.metric), arm.means.get(measure.metric)
+    if figure is None or mean is None:
         return ABSENT
     has_scope = measure.metric in WITH_ENERGY_SCOPE and arm.energy_scope
     scope = f" {arm.energy_scope}" if has_scope else ""
     trials = f" n={figure.n}" if figure.n != arm.used else ""
-    return quartiles(scaled(figure, measure.per)) + scope + trials
+    return quartiles(scaled(figure, measure.per), mean.value / measure.per) + scope + trials
 
 
 def _energy_scopes(summary: ReportSummary, measures: Sequence[Measure]) -> set[str]:
@@ -71,7 +71,8 @@ def _costs(summary: ReportSummary) -> list[str]:
 def _notes(summary: ReportSummary, measures: Sequence[Measure], name: ArmNames) -> Iterator[str]:
     """Write what the figures are, which are not comparable, or missing, and the prices."""
     yield (
-        "Median (quartiles) over the complete trials of the rounds that are complete on every arm."
+        "Mean over the compared configs (geometric; of results, arithmetic), with the quartiles of "
+        "the complete trials of the rounds that are complete on every arm."
     )
     rows = summary.arms
     unmatched = [name(row.arm) for row in rows if row.measures and not row.matched]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from orchestrator.analysis.arms.best_configs import Front, ParetoPoint
-from orchestrator.analysis.arms.choice import Choice
+from orchestrator.analysis.arms.choice import ArmChoice, Choice
 from orchestrator.analysis.statistics.formatting import number
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.text import counted, is_or_are, joined
@@ -13,41 +13,67 @@ from orchestrator.report.wording import (
     config_phrase,
     energy_kinds,
     margin_with_origin,
-    result_name,
 )
 
 
 def best_sentences(summary: ReportSummary) -> tuple[str, ...]:
     """Write the config to choose, else the best one or the size of the Pareto front."""
-    name, front = arm_names(summary), summary.front
-    if summary.choice:
-        return tuple(_chosen(summary.choice, name))
+    name, front, best = arm_names(summary), summary.front, summary.best
+    if summary.choice and best:
+        return tuple(_chosen(summary.choice, best, name))
     if not front.points:
         return ()
     if len(front.objectives) > 1:
         return (_front_size(front, energy_kinds(summary), name),)
+    if summary.best_by_objective:
+        return (_best_on_arm(summary.best_by_objective, front, name),)
     return tuple(_best_of_objective(front, energy_kinds(summary), name))
 
 
-def _chosen(choice: Choice, name: ArmNames) -> Iterator[str]:
+def _chosen(choice: Choice, on_arm: ArmChoice, name: ArmNames) -> Iterator[str]:
     best = _trained(choice, choice.best, name)
     tried = counted(choice.configs, "config")
     tried += f" on {choice.arms} arms" if choice.arms > 1 else ""
-    equal = ""
-    if choice.arms_as_good > 1:
-        equal = f" {counted(choice.arms_as_good, 'arm')} have this {result_name(choice.result)};"
-        equal += " this one trains fastest."
-    yield f"Best {choice.result}: {best}, the best of {tried}.{equal}{_noise(choice)}"
+    others = other_arms_sentence(on_arm)
+    yield f"Best {choice.result}: {best}, the best of {tried}.{others}{_noise(choice)}"
     given, knee = choice.margin, choice.knee
     margin = margin_with_origin(given.value, given.share, choice.samples)
     if choice.fastest == choice.best:
-        yield f"No config within {margin} of that trains faster."
+        yield f"No config within {margin} of the best trains faster."
     else:
         fastest = _trained(choice, choice.fastest, name)
         is_knee = ", the knee of the Pareto front" if choice.fastest == knee else ""
-        yield f"Within {margin} of that, the fastest to train is {fastest}{is_knee}."
-    if knee and choice.fastest != knee:
+        yield f"Within {margin} of the best, the fastest to train is {fastest}{is_knee}."
+    if knee and knee not in (choice.best, choice.fastest):
         yield f"The knee of the Pareto front is {_trained(choice, knee, name)}."
+
+
+def other_arms_sentence(choice: ArmChoice) -> str:
+    """Count the arms that were not chosen on the best config; empty for a single arm.
+
+    ` Other arms on it: 2 equal (0.281–0.283) but not faster, 1 worse, 1 without a result.`
+    """
+    equal, worse, left_out = (choice.of(kind) for kind in ("equal", "worse", "left out"))
+    counts = []
+    if equal:
+        values = [arm.value for arm in equal if arm.value is not None]
+        ends = dict.fromkeys(number(end) for end in (min(values), max(values)))
+        slower = " but not faster" if choice.time_metric else ""
+        counts.append(f"{len(equal)} equal ({'–'.join(ends)}){slower}")
+    if worse:
+        counts.append(f"{len(worse)} worse")
+    if left_out:
+        counts.append(f"{len(left_out)} without a result")
+    return f" Other arms on it: {', '.join(counts)}." if counts else ""
+
+
+def _best_on_arm(choice: ArmChoice, front: Front, name: ArmNames) -> str:
+    """Write the best config by the only objective, a result, on the arm that was chosen for it."""
+    best = choice.chosen
+    value = number(best.values[choice.metric])
+    chosen = f"{value} with {config_phrase(best.config)} on {name(best.arm)}"
+    others = other_arms_sentence(choice)
+    return f"Best {choice.metric}: {chosen}, the best of {front.tried} tried.{others}"
 
 
 def _noise(choice: Choice) -> str:

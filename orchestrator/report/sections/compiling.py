@@ -1,5 +1,7 @@
 """The section on compiling: after how many steps a longer compilation pays off."""
 
+import math
+
 from orchestrator.analysis.comparisons.ranking import BreakEven
 from orchestrator.analysis.statistics.formatting import (
     difference_interval,
@@ -10,7 +12,7 @@ from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.text import counted
 from orchestrator.report.document import Bullet, Kind, Section
 from orchestrator.report.verdicts import INCONCLUSIVE, for_this_config, qualified
-from orchestrator.report.wording import ArmNames, step_noun
+from orchestrator.report.wording import ArmNames, absent_arms, step_noun
 
 
 def compiling_section(summary: ReportSummary, name: ArmNames) -> Section | None:
@@ -29,6 +31,7 @@ def compiling_section(summary: ReportSummary, name: ArmNames) -> Section | None:
     return Section(
         "Break-even of compiling",
         bullets=tuple(Bullet(Kind(p.verdict), break_even_sentence(p, name, noun)) for p in points),
+        paragraphs=absent_arms(summary, name, {a for p in points for a in (p.arm, p.baseline)}),
         explanations=(explanation,),
     )
 
@@ -36,14 +39,19 @@ def compiling_section(summary: ReportSummary, name: ArmNames) -> Section | None:
 def break_even_sentence(point: BreakEven, name: ArmNames, noun: str = "step") -> str:
     """Write `A compiles 4.1 s longer than B, which pays off after 5,300 steps`.
 
-    A `noun` other than step is the work that was timed.
+    Where that is not decided, only the seconds. A `noun` other than step is the work that was
+    timed.
     """
     arm, baseline, extra = name(point.arm), name(point.baseline), point.extra_compile_s
-    if point.verdict == "inconclusive" or extra is None:
-        pair = f"the compilation of {arm} pays off against {baseline}"
-        return f"{INCONCLUSIVE}: when {pair} ({point.reason})"
+    if extra is None:
+        return f"{INCONCLUSIVE}: whether {arm} compiles longer than {baseline} ({point.reason})"
     interval = difference_interval(extra, sign=False)
+    if extra.high == math.inf:
+        interval = "no interval"
     longer = f"{difference_value(extra, sign=False)} ({interval}) s longer than {baseline}"
+    over = f"over {counted(len(point.blocks), point.unit)}"
+    if point.verdict == "inconclusive":
+        return f"{arm} compiles {longer}, {over} ({point.reason})"
     steps = point.steps
     if steps is None:
         pays = f"never pays off: {point.reason}"
@@ -51,5 +59,5 @@ def break_even_sentence(point: BreakEven, name: ArmNames, noun: str = "step") ->
         after = f"{number(steps.value)} {noun}s ({number(steps.low)}–{number(steps.high)})"
         averaged = ", averaged over the configs tried" if point.unit == "config" else ""
         pays = f"pays off after {after}{averaged}"
-    over = f"{for_this_config(point.unit)}, over {counted(len(point.blocks), point.unit)}"
-    return qualified(f"{arm} compiles {longer}, which {pays}{over}", point.qualifier)
+    text = f"{arm} compiles {longer}, which {pays}{for_this_config(point.unit)}, {over}"
+    return qualified(text, point.qualifier)

@@ -14,7 +14,7 @@ from orchestrator.core.text import counted, is_or_are, joined
 from orchestrator.report.document import Bullet, Kind, Section
 from orchestrator.report.sections.effects import sized
 from orchestrator.report.verdicts import INCONCLUSIVE, WORDS, qualified, throughout_phrase
-from orchestrator.report.wording import ArmNames, config_phrase, grouped
+from orchestrator.report.wording import ArmNames, absent_arms, config_phrase, grouped
 
 _SENTENCES = 24
 """The most crossovers that have a sentence; the JSON format has the rest."""
@@ -43,7 +43,10 @@ def crossovers_section(summary: ReportSummary, name: ArmNames) -> Section | None
     return Section(
         "Crossovers",
         bullets=tuple(bullets),
-        paragraphs=tuple(_notes(summary, name, len(changes) - _SENTENCES)),
+        paragraphs=(
+            *_notes(summary, name, len(changes) - _SENTENCES),
+            *absent_arms(summary, name, {a for c in curves for a in (c.effect.arm, c.baseline)}),
+        ),
         explanations=(_EXPLANATION,) if has_fit else (),
     )
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 
 from orchestrator.analysis.arms.arm_summary import ExcludedTrials
+from orchestrator.analysis.arms.mathematics import has_equal_starts
 from orchestrator.analysis.comparisons.speed import Comparison
 from orchestrator.analysis.pairing.complete_rounds import UnitKind, typical_disturbance
 from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS
@@ -27,7 +28,7 @@ from orchestrator.report.wording import (
 from orchestrator.sampling import configs_from
 from workloads.metrics import find_metric
 from workloads.own_code import packages_of
-from workloads.registry import has_random_data, is_own_model
+from workloads.registry import has_random_data
 
 _MEMORY = {"peak_rss_mib", "peak_gpu_mib"}
 
@@ -79,7 +80,7 @@ def random_data_doubts(summary: ReportSummary) -> Iterator[Bullet]:
 
 
 def _unequal_start(summary: ReportSummary) -> Iterator[Bullet]:
-    if summary.sweep.settings.get("weights") == "own" and is_own_model(summary.sweep.workload):
+    if not has_equal_starts(summary.sweep.workload, summary.sweep.settings):
         equal = summary.sweep.start.with_value("settings.weights", "equal").with_flags("--fresh")
         yield Bullet(
             Kind.UNEQUAL_START,

@@ -11,7 +11,7 @@ from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
 from orchestrator.core.text import joined
 from orchestrator.report.document import Bullet, Column, Kind, Section, make_table
-from orchestrator.report.wording import ArmNames, grouped
+from orchestrator.report.wording import ArmNames, absent_arms, grouped
 
 _UNITS = {
     "step_ms": "time per step",
@@ -61,7 +61,10 @@ def effects_section(summary: ReportSummary, name: ArmNames) -> Section | None:
     return Section(
         "Effects",
         tables=tuple(tables) if texts else (),
-        paragraphs=tuple(_notes(summary)),
+        paragraphs=(
+            *_notes(summary),
+            *absent_arms(summary, name, {effect.arm for effect in every}),
+        ),
         explanations=_EXPLANATIONS if texts else (),
     )
 

@@ -14,7 +14,6 @@ from orchestrator.analysis.statistics.formatting import (
     plain,
 )
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.core.arms import Arm
 from orchestrator.report.document import PARTS, Bullet, Column, Kind, Section, Table, make_table
 from orchestrator.report.sections.best import best_sentences
 from orchestrator.report.sections.crossovers import crossover_sentence
@@ -53,12 +52,13 @@ def fastest_section(summary: ReportSummary, name: ArmNames) -> Section:
 
 
 def figures_note(summary: ReportSummary) -> str:
-    """Write over what the figures in the table of arms are: their ratio is not the speed-up."""
+    """Write which statistic the figures in the table of arms are, and of what."""
     if any(comparison.speedup for comparison in summary.comparisons):
         return (
-            "Speed-ups are mean ratios within configs; figures of one arm are medians over trials."
+            "Figures of an arm are geometric means over the compared configs: the ratio of two "
+            "times is their speed-up."
         )
-    return "Figures of an arm are medians over its trials."
+    return "Figures of an arm are geometric means over its configs."
 
 
 def answer_bullets(
@@ -89,8 +89,8 @@ def arms_table(summary: ReportSummary, most: int | None = None) -> Table:
     comparisons = {comparison.arm: comparison for comparison in summary.comparisons}
     name = arm_names(summary)
 
-    def middle(metric: str, row: ArmSummary, per: float = 1.0) -> float | None:
-        return row.measures[metric].median / per if metric in row.measures else None
+    def mean(metric: str, row: ArmSummary, per: float = 1.0) -> float | None:
+        return row.means[metric].value / per if metric in row.means else None
 
     def speedup(row: ArmSummary) -> Estimate | None:
         comparison = comparisons.get(row.arm)
@@ -101,27 +101,17 @@ def arms_table(summary: ReportSummary, most: int | None = None) -> Table:
         return over(comparisons[row.arm], name) if is_shown else None
 
     def memory(row: ArmSummary) -> str | None:
-        used, on_gpu = middle("peak_rss_mib", row), middle("peak_gpu_mib", row)
+        used, on_gpu = mean("peak_rss_mib", row), mean("peak_gpu_mib", row)
         if on_gpu is not None:
             return f"{number(on_gpu)} (GPU)"
         return None if used is None else number(used)
 
     has_compiling = any("whole_train_s" in row.measures for row in summary.arms)
-    whole_training = partial(middle, "whole_train_s" if has_compiling else "train_s")
-    ranked = _ratios_to_leaders(summary)
+    whole_training = partial(mean, "whole_train_s" if has_compiling else "train_s")
 
-    def time(row: ArmSummary) -> tuple[float, bool]:
-        """Return what puts arms into the order of their ranking, a leader before its equals."""
-        used = middle(summary.time_metric or "step_ms", row)
-        if used is None:
-            return math.inf, True
-        leader, ratio = ranked.get(row.arm, (row.arm, 1.0))
-        is_behind = leader != row.arm
-        of_leader = next((r.measures for r in summary.arms if r.arm == leader), {})
-        metric = summary.time_metric
-        if metric and metric in of_leader:
-            return of_leader[metric].median * max(ratio, 1.0), is_behind
-        return used, is_behind
+    def time(row: ArmSummary) -> float:
+        used = mean(summary.time_metric or "step_ms", row)
+        return math.inf if used is None else used
 
     def verdict(row: ArmSummary) -> str | None:
         if not row.measures:
@@ -134,6 +124,10 @@ def arms_table(summary: ReportSummary, most: int | None = None) -> Table:
     def gained(metric: str, row: ArmSummary) -> str | None:
         comparison = comparisons.get(row.arm)
         return _gained(comparison, metric) if comparison else None
+
+    def per_sample(row: ArmSummary) -> float | None:
+        metric = summary.time_metric
+        return mean(metric, row) if metric and metric.endswith("sample_us") else None
 
     columns: list[Column[ArmSummary]] = [
         Column("arm", lambda row: row.arm.short_name),
@@ -149,30 +143,16 @@ def arms_table(summary: ReportSummary, most: int | None = None) -> Table:
             Column(f"Δ {result_name(metric)}", partial(gained, metric), numeric=True)
             for metric in compared_results(summary)
         ),
-        Column("ms/step", partial(middle, "step_ms")),
-        Column("ms/prediction", partial(middle, "predict_ms")),
+        Column("µs/sample", per_sample),
+        Column("ms/step", partial(mean, "step_ms")),
+        Column("ms/prediction", partial(mean, "predict_ms")),
         Column("s in all" if has_compiling else "s to train", whole_training),
         Column("peak MiB", memory, numeric=True),
-        Column("mJ/sample", partial(middle, "energy_per_sample_j", per=1e-3)),
-        Column("USD to train", partial(middle, "train_cost_usd"), show=plain, numeric=True),
+        Column("mJ/sample", partial(mean, "energy_per_sample_j", per=1e-3)),
+        Column("USD to train", partial(mean, "train_cost_usd"), show=plain, numeric=True),
     ]
     columns = [replace(column, optional=True) for column in columns]
     return make_table(columns, sorted(summary.arms, key=time)[:most])
-
-
-def _ratios_to_leaders(summary: ReportSummary) -> dict[Arm, tuple[Arm, float]]:
-    """Return the leader of each arm's largest ranking by time, and its time over the leader's."""
-    by_size = sorted(
-        (ranking for ranking in summary.rankings if ranking.metric == summary.time_metric),
-        key=lambda ranking: len(ranking.behind),
-    )
-    ratios: dict[Arm, tuple[Arm, float]] = {}
-    for ranking in by_size:  # a larger ranking replaces what smaller ones said
-        ratios[ranking.leader] = ranking.leader, 1.0
-        for behind in ranking.behind:
-            if behind.ratio:
-                ratios[behind.arm] = ranking.leader, behind.ratio.value
-    return ratios
 
 
 def _gained(comparison: Comparison, metric: str) -> str | None:

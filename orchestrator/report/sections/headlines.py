@@ -215,11 +215,11 @@ def _not_ranked(summary: ReportSummary, hardware: str, rows: Sequence[ArmSummary
         return Headline(hardware, Kind.INCONCLUSIVE, (text,), None)
     leader = measured[0].arm
     if len(rows) == 1:
-        times, takes = measured[0].measures, ""
+        times, takes = measured[0].means, ""
         if "step_ms" in times:
-            takes = f": it takes {number(times['step_ms'].median)} ms per step"
+            takes = f": it takes {number(times['step_ms'].value)} ms per step"
         elif "predict_ms" in times:
-            takes = f": it takes {number(times['predict_ms'].median)} ms per prediction"
+            takes = f": it takes {number(times['predict_ms'].value)} ms per prediction"
         text = f"On {place}, there is one arm, {leader.short_name}{takes}."
         return Headline(hardware, Kind.ONE_ARM, (text,), leader)
     reasons = (c.reason for c in summary.comparisons if str(c.arm.hardware) == hardware)

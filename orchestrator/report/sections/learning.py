@@ -8,7 +8,7 @@ from orchestrator.analysis.statistics.formatting import number
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.document import Column, Section, make_table
 from orchestrator.report.sections.arms import unmatched_note
-from orchestrator.report.wording import ArmNames
+from orchestrator.report.wording import ArmNames, absent_arms
 
 
 def learning_section(summary: ReportSummary, name: ArmNames) -> Section | None:
@@ -34,7 +34,10 @@ def learning_section(summary: ReportSummary, name: ArmNames) -> Section | None:
     return Section(
         "Learning",
         tables=(make_table(columns, curves),),
-        paragraphs=(unmatched_note(unmatched),) if unmatched else (),
+        paragraphs=(
+            *([unmatched_note(unmatched)] if unmatched else []),
+            *absent_arms(summary, name, {curve.arm for curve in curves}, metric),
+        ),
         explanations=(explanation,),
     )
 

@@ -5,7 +5,7 @@ from functools import partial
 from orchestrator.analysis.arms.arm_summary import PHASES, PhaseSplit
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.document import Column, Section, make_table
-from orchestrator.report.wording import ArmNames
+from orchestrator.report.wording import ArmNames, absent_arms
 
 _EXPLANATION = (
     "Mean seconds per trial over all complete trials, including the first trials of trainers. This "
@@ -31,6 +31,7 @@ def phases_section(summary: ReportSummary, name: ArmNames) -> Section | None:
     return Section(
         "Time by phase",
         tables=(make_table(columns, splits),),
+        paragraphs=absent_arms(summary, name, {split.arm for split in splits}),
         explanations=(_EXPLANATION, _SLICES) if has_slices else (_EXPLANATION,),
     )
 

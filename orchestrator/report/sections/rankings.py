@@ -6,10 +6,9 @@ from orchestrator.analysis.comparisons.ranking import Ranking
 from orchestrator.analysis.statistics.formatting import ratio
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
-from orchestrator.core.text import joined
 from orchestrator.report.document import Column, Section, make_table
 from orchestrator.report.verdicts import standing_text
-from orchestrator.report.wording import ArmNames, grouped
+from orchestrator.report.wording import ArmNames, absent_arms_by_metric, grouped
 from workloads.metrics import find_metric
 
 _EXPLANATION = (
@@ -25,29 +24,24 @@ def rankings_section(summary: ReportSummary, name: ArmNames) -> Section | None:
         return None
     first: Column[Ranking] = Column("fastest", lambda r: _choice(r, name, r.leader))
     tables = []
+    ranked_arms: dict[str, set[Arm]] = {}
     for metric, ranked in grouped((r.metric, r) for r in summary.rankings).items():
         columns: list[Column[Ranking]] = [
             Column("of", lambda r: name.place(r.within) or "all arms"),
+            Column("arms", lambda r: 1 + len(r.behind)),
             replace(first, title=find_metric(metric).superlative or first.title),
             Column("next", lambda r: _choice(r, name, r.behind[0].arm)),
             Column("it needs (95 % CI)", lambda r: r.behind[0].ratio, show=ratio),
             Column("verdict", standing_text),
         ]
         tables.append(make_table(columns, ranked))
+        ranked_arms[metric] = {b.arm for r in ranked for b in r.behind} | {r.leader for r in ranked}
     return Section(
         "Rankings",
         tables=tuple(tables),
-        paragraphs=_not_ranked(summary, name),
+        paragraphs=absent_arms_by_metric(summary, name, ranked_arms),
         explanations=(_EXPLANATION,),
     )
-
-
-def _not_ranked(summary: ReportSummary, name: ArmNames) -> tuple[str, ...]:
-    left_out = list(dict.fromkeys(name(arm) for r in summary.rankings for arm in r.left_out))
-    if not left_out:
-        return ()
-    them = "it" if len(left_out) == 1 else "them"
-    return (f"Not ranked, because the last start did not run {them}: {joined(left_out)}.",)
 
 
 def _choice(ranking: Ranking, name: ArmNames, arm: Arm) -> str:

@@ -8,7 +8,7 @@ from orchestrator.analysis.statistics.formatting import number, plain, quartiles
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.text import joined
 from orchestrator.report.document import Column, Section, Table, make_table
-from orchestrator.report.wording import ArmNames
+from orchestrator.report.wording import ArmNames, absent_arms
 
 _NEVER = "never"
 """The text of a quartile among the trials that did not reach the target."""
@@ -24,10 +24,12 @@ def targets_section(summary: ReportSummary, name: ArmNames) -> Section | None:
         for target in summary.targets
         if not target.arms
     )
+    listed = {row.arm for target in summary.targets for row in target.arms}
+    absent = absent_arms(summary, name, listed, "val_accuracy") if listed else ()
     return Section(
         "To val_accuracy " + joined([number(target.accuracy) for target in summary.targets]),
         tables=tuple(_table(target, name) for target in summary.targets if target.arms),
-        paragraphs=without_arms,
+        paragraphs=(*without_arms, *absent),
         explanations=tuple(_explanations(summary)),
     )
 

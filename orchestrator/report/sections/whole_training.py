@@ -9,8 +9,7 @@ from orchestrator.core.arms import Arm
 from orchestrator.core.text import joined
 from orchestrator.report.document import Bullet, Kind
 from orchestrator.report.sections.headlines import compared_with
-from orchestrator.report.verdicts import INCONCLUSIVE
-from orchestrator.report.wording import about, arm_names, step_noun
+from orchestrator.report.wording import about, arm_names, first_and_count, step_noun
 
 _LITTLE = 0.1
 """The share of a training up to which its compilation is not worth a sentence."""
@@ -30,7 +29,7 @@ def whole_training_bullets(summary: ReportSummary) -> Iterator[Bullet]:
     for ranking in rankings:
         text = _sentence(summary, ranking)
         if text:
-            yield Bullet(Kind.PAYS, text)
+            yield Bullet(Kind.IN_ALL, text)
 
 
 def _sentence(summary: ReportSummary, ranking: Ranking) -> str:
@@ -39,57 +38,38 @@ def _sentence(summary: ReportSummary, ranking: Ranking) -> str:
     ranked = (leader, *(behind.arm for behind in ranking.behind))
     rows = {row.arm: row for row in summary.arms if row.arm in ranked}
     whole_s = {
-        arm: row.measures["whole_train_s"].median
+        arm: row.means["whole_train_s"].value
         for arm, row in rows.items()
-        if "whole_train_s" in row.measures
+        if "whole_train_s" in row.means
     }
     if leader not in whole_s or len(whole_s) < 2:
         return ""
     shortest = min(whole_s, key=lambda arm: whole_s[arm])
-    train_s = rows[leader].measures["train_s"].median
+    train_s = rows[leader].means["train_s"].value
     if shortest == leader and whole_s[leader] - train_s < _LITTLE * whole_s[leader]:
         return ""
     named = {leader, compared_with(summary, ranking), shortest}
     order = sorted((arm for arm in named if arm in whole_s), key=lambda arm: whole_s[arm])
     figures = joined([f"{number(whole_s[arm])} s with {name(arm)}" for arm in order])
     pays = _pays_off(summary, leader, named - {leader})
-    return f"To train {_steps_text(summary, ranked)}, compiling included: {figures}{pays}."
+    missing = [name(arm) for arm in ranked if arm not in whole_s]
+    without = f"; no compile time of {first_and_count(missing)}" if missing else ""
+    steps = _steps_text(summary, ranked)
+    return f"To train {steps}, compiling included: {figures}{pays}{without}."
 
 
 def _pays_off(summary: ReportSummary, leader: Arm, others: Collection[Arm]) -> str:
-    """Write after how many steps the leader's longer compilation pays off, if that is known.
-
-    Where the break-even is inconclusive, the number follows from the medians that the report shows.
-    """
+    """Write after how many steps the leader's longer compilation pays off, if that is decided."""
     longer, noun = f"; the longer compilation of {arm_names(summary)(leader)}", step_noun(summary)
     for point in summary.break_evens:
-        saved = point.saved_step_ms
-        if point.arm != leader or point.baseline not in others or saved is None:
+        if point.arm != leader or point.baseline not in others:
             continue
-        if point.verdict == "never" or saved.value <= 0:
+        if point.verdict == "never":
             return f"{longer} does not pay off"
-        if point.steps:
+        if point.verdict == "pays" and point.steps:
             steps = about(point.steps.value)
             return f"{longer} pays off after about {steps} {noun}s, averaged over the configs"
-        more = _more_steps_to_pay_off(summary, leader, point.baseline)
-        if more is not None:
-            after = f"about {about(more)} more {noun}s, by these figures ({INCONCLUSIVE})"
-            return f"{longer} pays off after {after}"
     return ""
-
-
-def _more_steps_to_pay_off(summary: ReportSummary, leader: Arm, other: Arm) -> float | None:
-    """Return after how many more steps the leader catches up, by medians; None if it does not."""
-    medians = {
-        row.arm: {metric: spread.median for metric, spread in row.measures.items()}
-        for row in summary.arms
-    }
-    ours, theirs = medians[leader], medians[other]
-    if not {"step_ms", "whole_train_s"} <= ours.keys() & theirs.keys():
-        return None
-    behind_s = ours["whole_train_s"] - theirs["whole_train_s"]
-    saved_ms = theirs["step_ms"] - ours["step_ms"]
-    return 1000 * behind_s / saved_ms if behind_s > 0 and saved_ms > 0 else None
 
 
 def _steps_text(summary: ReportSummary, arms: Collection[Arm]) -> str:

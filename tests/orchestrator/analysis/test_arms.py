@@ -2,6 +2,8 @@
 
 import math
 import operator
+import random
+from itertools import product
 
 import pytest
 from hypothesis import given
@@ -9,9 +11,12 @@ from hypothesis import strategies as st
 
 from orchestrator.analysis.arms.arm_summary import KernelCount, TrialCounts
 from orchestrator.analysis.arms.best_configs import non_dominated, pareto_front, trade_offs
+from orchestrator.analysis.statistics.formatting import number
 from orchestrator.analysis.summary import ReportSummary
+from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Kernel
 from orchestrator.report.render import summarise
+from orchestrator.report.sections.fastest import arms_table
 from tests.building.arms import PORTABLE, UNROLL, XLA
 from tests.building.records import build_paired_record, build_record
 from tests.building.trials import build_trial, change_trial
@@ -48,6 +53,70 @@ def test_medians_are_over_the_rounds_that_every_arm_completed() -> None:
     summary = summarise(build_record(trials))
     assert median(summary, "step_ms") == (10.0, 3)
     assert [(arm.matched, arm.used) for arm in summary.arms] == [(True, 3), (True, 3)]
+
+
+def build_uneven_record() -> SweepRecord:
+    """Return three arms of ten blocks with two repeats, whose medians have another order.
+
+    One block is pruned, the trials of two others are disturbed, and each arm has its own noise.
+    """
+    draw, trials = random.Random(7), []
+    for block, repeat, arm in product(range(10), range(2), (PORTABLE, XLA, UNROLL)):
+        is_pruned = block == 9
+        step_ms = 10.0 * draw.lognormvariate(0, 0.6) * (1 + block)
+        metrics = {"step_ms": step_ms}
+        if not is_pruned:
+            metrics |= {"train_s": step_ms / 5, "val_accuracy": draw.uniform(0.8, 0.9)}
+        trials.append(
+            build_trial(
+                block,
+                arm,
+                repeat,
+                metrics=metrics,
+                status="pruned" if is_pruned else "complete",
+                disturbance={"other_processes": 60.0} if arm == UNROLL and block in (2, 3) else {},
+            )
+        )
+    return build_record(trials, (PORTABLE, XLA, UNROLL))
+
+
+def test_the_figures_of_two_arms_have_the_ratio_that_is_compared() -> None:
+    summary = summarise(build_uneven_record())
+    means = {row.arm: row.means for row in summary.arms}
+    rows = {row[0]: row for row in arms_table(summary).rows}
+    column = arms_table(summary).headers.index("ms/step")
+    for comparison in summary.comparisons:
+        assert comparison.baseline and comparison.speedup
+        assert {pair.block for pair in comparison.pairs} == {0, 1, 4, 5, 6, 7, 8, 9}
+        ours, theirs = means[comparison.arm], means[comparison.baseline]
+        ratio = theirs["step_ms"].value / ours["step_ms"].value
+        assert ratio == pytest.approx(comparison.speedup.value)
+        assert rows[comparison.arm.short_name][column] == number(ours["step_ms"].value)
+        (result,) = comparison.results
+        difference = ours["val_accuracy"].value - theirs["val_accuracy"].value
+        assert difference == pytest.approx(result.difference.value)
+        assert (ours["step_ms"].blocks, ours["val_accuracy"].blocks) == (8, 9)
+    (ranking,) = (r for r in summary.rankings if r.metric == "step_ms")
+    for behind in ranking.behind:
+        assert behind.ratio
+        ratio = means[behind.arm]["step_ms"].value / means[ranking.leader]["step_ms"].value
+        assert ratio == pytest.approx(behind.ratio.value)
+
+
+def test_arms_have_means_over_the_rounds_on_which_all_have_the_measure() -> None:
+    """The first trial of a trainer has another compile time; the trainers start in other blocks."""
+    trials = [
+        build_trial(
+            block, arm, trainer_trials=0 if block == first else 1, step_ms=1.0, compile_s=2.0**block
+        )
+        for arm, first in ((PORTABLE, 0), (XLA, 1))
+        for block in range(4)
+    ]
+    summary = summarise(build_record(trials))
+    for row in summary.arms:
+        mean = row.means["compile_s"]
+        assert mean.value == pytest.approx(2.0**2.5)
+        assert mean.blocks == 2
 
 
 def test_trials_are_counted_by_how_they_ended_with_the_first_message_and_run() -> None:

@@ -1,6 +1,7 @@
 """The best config within limits, and its spec."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -9,6 +10,7 @@ from orchestrator.core.arms import Arm, HardwareUse, Usage
 from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
 from orchestrator.report.chosen import Limit, choose, to_yaml
+from orchestrator.report.formats.tracker_values import to_metrics
 from orchestrator.spec import parse_spec
 from tests.building.arms import ARMS_OF_CELLS, CPU, LSTM, UNROLL, XLA
 from tests.building.records import build_record
@@ -76,6 +78,69 @@ def test_the_report_and_best_break_a_tie_alike_by_the_time_of_training() -> None
     choice = summarise(record).choice
     assert choice is not None and choice.best.arm == GRU
     assert choose(record).arm == GRU
+
+
+SLOW, FAST, WIDE = UNROLL, XLA, Arm("torch/fused", CPU)
+"""The arms of one study: the slower one has the least error, by less than the margin."""
+
+
+def build_errors(fast_mae: float, **changes: Any) -> SweepRecord:
+    """Return a sweep of two configs by val_mae; the first one is the best on either arm."""
+    trials = [
+        build_trial(block, arm, metrics={"val_mae": mae + 0.1 * block, "train_s": train_s})
+        for block in range(2)
+        for arm, mae, train_s in ((SLOW, 0.281, 69.7), (FAST, fast_mae, 6.1))
+    ]
+    failed = [
+        build_trial(0, WIDE, status="failed", failure="out_of_memory: 9 GiB", metrics={}),
+        build_trial(1, WIDE, metrics={"val_mae": 0.4, "train_s": 1.0}),
+    ]
+    return build_record(
+        [*trials, *failed], (SLOW, FAST, WIDE), objectives={"val_mae": "minimize"}, **changes
+    )
+
+
+@pytest.mark.parametrize(
+    ("fast_mae", "arm", "candidacy"), [(0.282, FAST, "equal"), (0.285, SLOW, "worse")]
+)
+def test_of_the_arms_within_the_margin_on_the_best_config_the_fastest_is_chosen(
+    fast_mae: float, arm: Arm, candidacy: str
+) -> None:
+    """The margin is one percent of 0.281."""
+    record = build_errors(fast_mae)
+    chosen, summary = choose(record), summarise(record)
+    assert summary.best and summary.choice
+    for rows in (chosen.arms, summary.best.arms):
+        assert [(row.arm, row.candidacy) for row in rows] == [
+            (arm, "chosen"),
+            (SLOW if arm == FAST else FAST, candidacy),
+            (WIDE, "left out"),
+        ]
+        assert rows[-1].reason == "out of memory"
+    assert (chosen.block, chosen.arm) == (0, arm)
+    assert f"# {arm}" in chosen.code()
+    assert (summary.choice.best.block, summary.choice.best.arm) == (0, arm)
+    assert summary.choice.fastest.arm == arm
+    assert to_metrics(summary)["best/val_mae"] == chosen.values["val_mae"]
+
+
+@pytest.mark.parametrize(
+    ("weights", "factor", "arm"),
+    [("equal", 1.0, UNROLL), ("own", 1.0, XLA), ("equal", None, XLA)],
+)
+def test_arms_of_equal_mathematics_and_starts_are_equal_whatever_they_reached(
+    weights: str, factor: float | None, arm: Arm
+) -> None:
+    fingerprint = None if factor is None else build_fingerprint(factor)
+    trials = [
+        build_trial(0, arm, val_accuracy=accuracy, train_s=train_s, fingerprint=fingerprint)
+        for arm, accuracy, train_s in ((XLA, 0.9, 9.0), (UNROLL, 0.8, 3.0))
+    ]
+    record = build_record(trials, (XLA, UNROLL), settings={"weights": weights})
+    record = replace(record, workload="mine:build with mine:load")
+    summary = summarise(record)
+    assert choose(record).arm == arm
+    assert summary.best and summary.best.chosen.arm == arm
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,12 @@ from orchestrator.core.records import Direction
 from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import Outcome
 from orchestrator.planning.fleets import known_nodes
+from orchestrator.report.chosen import choose
 from orchestrator.scheduling.best_models import BestModels
 from orchestrator.storage.journal import Record, read_running
 from tests.building.arms import PORTABLE, XLA
 from tests.building.hardware import build_node
+from tests.building.records import build_record
 from tests.building.scheduling import build_outcome_of
 from tests.building.sessions import SampleSession
 from tests.building.specs import USER_WORKLOAD, build_spec_text
@@ -90,25 +92,41 @@ def test_the_models_of_the_best_trials_stay(
         return {path.stem for path in folder.iterdir()}
 
     early = build_full_trial(6, metrics={"val_accuracy": 0.99})  # before models were kept
-    models = BestModels(folder, aims, [early])
+    models = BestModels(folder, aims, [early], newest=1)
     for trial in (*trials[:3], build_failed_trial(5)):
         models.write(trial, b"model")
         models.add(trial)
     models.add(build_full_trial(7, metrics={"val_accuracy": 0.95}))  # one whose model was lost
-    first, other, _, best, _ = (trial.key for trial in trials)
-    assert kept() == {first, other}
+    first, other, newest, best, _ = (trial.key for trial in trials)
+    assert kept() == {first, other, newest}
     (folder / f"{first}.tar").write_bytes(b"")  # the store has it
-    models = BestModels(folder, aims, [early, *trials[:2]])  # a restart
-    models.write(trials[2], b"model")
-    assert kept() == {first, other}
+    models = BestModels(folder, aims, [early, *trials[:3]], newest=1)  # a restart
     with monkeypatch.context() as full, pytest.raises(OSError, match="No space left"):
         full.setattr(Path, "replace", mock.Mock(side_effect=OSError("No space left")))
         models.write(trials[3], b"model")
-    assert kept() == {first, other}
+    assert kept() == {first, other, newest}
     models.write(trials[3], b"model")
-    assert kept() == {first, other, best}, "until the better trial is recorded"
-    BestModels(folder, aims, trials[:4]).write(trials[4], b"model")
-    assert kept() == {best, other}
+    assert kept() == {first, other, newest, best}, "until the better trial is recorded"
+    models.add(trials[3])
+    assert kept() == {other, best}
+
+
+def test_the_arm_that_is_chosen_for_the_best_config_keeps_its_model(tmp_path: Path) -> None:
+    """XLA is better at another config, and equal to PORTABLE at the best one, and faster."""
+    aims: dict[str, Direction] = {"val_mae": "minimize"}
+    errors = [(0, XLA, 0.282), (0, PORTABLE, 0.281), (1, XLA, 0.2815), (1, PORTABLE, 0.29)]
+    trials = [
+        build_full_trial(block, arm, metrics={"val_mae": mae, "train_s": 6.0 if arm == XLA else 70})
+        for block, arm, mae in errors
+    ]
+    models = BestModels(tmp_path, aims, [], newest=1)
+    for trial in trials:
+        models.write(trial, b"model")
+        models.add(trial)
+    chosen = choose(build_record(trials, objectives=aims))
+    assert (chosen.block, chosen.arm) == (0, XLA)
+    assert {trial.key for trial in chosen.trials} <= {trial.key for trial in models.best_trials}
+    assert {trial.key for trial in chosen.trials} <= {path.stem for path in tmp_path.iterdir()}
 
 
 def test_the_settings_of_an_arm_override_those_of_the_spec(sample: SampleSession) -> None:

@@ -27,7 +27,9 @@ class OwnModelSettings(TaskSettings):
         None, gt=0, le=1, description="report the training seconds until val_accuracy reaches this"
     )
     keep: Literal["best"] | None = Field(
-        None, description="best: keep the model of each arm's best trial, as a model in MLflow"
+        None,
+        description="best: keep the models of each arm's best config, and of the sweep's best"
+        " config on each arm, as models in MLflow",
     )
     weights: StartWeights = Field(
         "equal",
