@@ -54,24 +54,32 @@ class RoundPartner:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """Everything that an actor needs to run one trial.
-
-    A `fresh` one has a trainer process of its own. `cpus` is how many of the node's CPUs its
-    trainer may use, alone; None for all. At most `neighbours` other trials of this sweep run on the
-    node at the same time. With `timing` the trial and its `partners` are timed in slices, in turns.
+class RoundTrial:
+    """One trial of a round: its request, and how many of the node's CPUs its trainer may use; None
+    for all.
     """
 
     request: protocol.TrialRequest
+    cpus: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Everything that an actor needs to run one round.
+
+    The baseline's arm is the first of its `trials`. Each trial of a `fresh` one has a trainer
+    process of its own. At most `neighbours` other rounds of this sweep run on the node at the same
+    time.
+    """
+
+    trials: tuple[RoundTrial, ...]
     attempt: int
     issued_s: float
     limits: TrialLimits
+    timing: Timing
     python_path: tuple[str, ...] = ()
     fresh: bool = False
-    cpus: int | None = None
     neighbours: int = 0
-    partners: tuple[RoundPartner, ...] = ()
-    timing: Timing | None = None
 
 
 job_adapter: TypeAdapter[Job] = TypeAdapter(Job)
@@ -79,11 +87,12 @@ job_adapter: TypeAdapter[Job] = TypeAdapter(Job)
 
 @dataclass(frozen=True, slots=True)
 class JobProgress:
-    """The `done` epochs of a trial, with the last one's `metrics`, or the slices of each arm.
+    """The `done` epochs of one trial of a round, with the last one's `metrics`, or the turns done.
 
-    Of a round, `most` is the largest number of slices, and `interval` the half-width of the widest
-    ratio's interval so far, as a share; None before there is one. `doing` is what begins before
-    the first epoch or slice, such as `compiling`; empty at their ends.
+    `trial` is the index of the trial in `Job.trials`. Of a round that is timed only, `most` is the
+    largest number of turns, and `interval` the half-width of the widest ratio's interval so far, as
+    a share; None before there is one. `doing` is what begins before the first epoch or turn, such
+    as `compiling`; empty at their ends.
     """
 
     done: int
@@ -91,6 +100,7 @@ class JobProgress:
     most: int | None = None
     interval: float | None = None
     doing: str = ""
+    trial: int = 0
 
 
 @functools.cache
