@@ -94,12 +94,14 @@ class Dispatcher:
     def finish(self, assignment: Assignment, *outcomes: Outcome) -> None:
         """Take the outcomes of a round, in the order of its trials, and report to the sampler."""
         self._release_lane(assignment)
-        ended = list(map(FinishedTrial, assignment.trials, outcomes))
-        stopping = [self.ledger.add_outcome(finished) for finished in ended]
-        for finished, stops_its_arm in zip(ended, stopping, strict=True):
+        has_stopped_arm = False
+        for trial, outcome in zip(assignment.trials, outcomes, strict=True):  # as in `restore`
+            finished = FinishedTrial(trial, outcome)
+            stops_its_arm = self.ledger.add_outcome(finished)
+            has_stopped_arm |= stops_its_arm
             if self.suggestions.observe(finished, stops_its_arm=stops_its_arm):
                 self._note_free_place()
-        if any(stopping):
+        if has_stopped_arm:
             self.lanes.replace_lanes(self.lanes.groups, self._keys_out())
         self._end_block_if_idle(assignment.block)
 

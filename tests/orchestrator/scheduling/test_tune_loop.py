@@ -84,10 +84,10 @@ def test_an_actor_has_one_tune_trial_for_all_that_its_lane_runs(
     assert search.suggest("b") == BlockSearch.FINISHED
 
 
-def test_a_tune_trial_ends_after_many_jobs_and_its_lane_works_on(
+def test_a_tune_trial_ends_after_many_trials_and_its_lane_works_on(
     monkeypatch: pytest.MonkeyPatch, search: BlockSearch
 ) -> None:
-    monkeypatch.setattr(tune_loop, "_JOBS_PER_TUNE_TRIAL", 2)
+    monkeypatch.setattr(tune_loop, "_TRIALS_PER_TUNE_TRIAL", 2)
     assert isinstance(search.suggest("a"), dict)
     assert isinstance(search.take_outcomes("a", result(COMPLETE)), dict)
     assert search.take_outcomes("a", result(COMPLETE)) is None
@@ -99,12 +99,12 @@ def test_the_actor_is_asked_for_a_round_and_answers_with_all_of_it(tmp_path: Pat
     search = search_of(sample)
     job = job_of(search)
     assert job.timing == Timing(0.02, slice_s=0.5)
-    asked = [job.request, *(partner.request for partner in job.partners)]
+    asked = [trial.request for trial in job.trials]
     implementations = [request.implementation for request in asked]
     assert implementations[0] == "python/b", "the baseline is the one to compare with"
     assert sorted(implementations) == ["python/a", "python/b", "python/c"]
     assert {(request.measure, request.slice_s) for request in asked} == {("timing", 0.5)}
-    assert all(request.settings == job.request.settings for request in asked)
+    assert all(request.settings == asked[0].settings for request in asked)
     failed = Outcome("failed", 1.0, 2.0, failure=FailureRecord("error", "no"))
     search.take_outcomes("a", result(COMPLETE, failed, COMPLETE))
     ended = [(trial.status, trial.arm.implementation) for trial in sample.recorded]
@@ -154,7 +154,7 @@ def test_an_error_of_ours_is_not_tunes_to_handle(
     sample: SampleSession, search: BlockSearch
 ) -> None:
     error = RuntimeError("the view broke")
-    sample.view.job_progressed.side_effect = sample.view.trial_finished.side_effect = error
+    sample.view.job_progressed.side_effect = sample.view.round_finished.side_effect = error
     search.suggest("a")
     reported: Any
     for call, reported in (
