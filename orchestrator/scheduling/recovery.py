@@ -157,7 +157,7 @@ class Recovery:
         self.nodes.exclude_gpu(node, gpu)
 
     def count_end(self, node: Node, outcome: Outcome) -> None:
-        """Count how a trial ended on a node, which is excluded if it keeps failing."""
+        """Count how a round ended on a node, which is excluded if it keeps failing."""
         self.nodes.count_end(node, outcome)
 
     def settle(self) -> None:
