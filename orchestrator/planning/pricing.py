@@ -26,7 +26,6 @@ AnyPrice: TypeAlias = Price | HardwarePrice
 
 _COSTS = ("cost_usd", "train_cost_usd")
 _WORK = (
-    "setup_s",
     "import_s",
     "load_s",
     "check_s",
@@ -41,7 +40,8 @@ _WORK = (
     "latency_s",
     "sample_s",
 )
-"""The metrics that add up to the time in which a trial itself worked."""
+"""The metrics that add up to the time in which a trial itself worked. A workload of the user's may
+have none of them."""
 
 _HOUR_S = 3600.0
 _KWH_J = 3.6e6
@@ -89,7 +89,7 @@ def slot_s(outcome: Outcome, together: Sequence[Outcome]) -> float:
 
     `together` are the outcomes of the round, this one's among them. Their shares add up to the time
     from the first start to the last end. Each has a share by the time that it worked itself, or an
-    equal one if that is not recorded, as of a trial that failed.
+    equal one if that is not recorded (of a trial that failed, for example).
     """
     took_s = max(o.ended_s for o in together) - min(o.started_s for o in together)
     equal_s = took_s / len(together)

@@ -17,7 +17,8 @@ from orchestrator.execution.job import Job, JobProgress, job_adapter
 from orchestrator.scheduling import tune_loop
 from orchestrator.scheduling.tune_loop import BlockSearch, ErrorInTune, run_trials
 from tests.building.sessions import SampleSession
-from tests.orchestrator.scheduling.test_session import SPEC, TIMED
+from tests.building.specs import build_spec_text
+from tests.orchestrator.scheduling.test_session import SPEC, THREE, TIMED
 
 COMPLETE = Outcome("complete", 0.0, 1.0)
 RUNS = {"progress": JobProgress(1)}
@@ -109,6 +110,21 @@ def test_the_actor_is_asked_for_a_round_and_answers_with_all_of_it(tmp_path: Pat
     search.take_outcomes("a", result(COMPLETE, failed, COMPLETE))
     ended = [(trial.status, trial.arm.implementation) for trial in sample.recorded]
     assert ended == list(zip(["complete", "failed", "complete"], implementations, strict=True))
+
+
+def test_a_round_that_waits_is_handed_out_without_an_arm_that_was_stopped(tmp_path: Path) -> None:
+    sample = SampleSession(tmp_path, build_spec_text(THREE, measure="full", limits={"failures": 1}))
+    search = search_of(sample)
+    first = job_of(search)
+    assert sample.dispatcher.out == 2, "one round waits"
+    failed = Outcome("failed", 1.0, 2.0, failure=FailureRecord("error", "no"))
+    following = search.take_outcomes("a", result(COMPLETE, failed, COMPLETE))
+    assert following is not None
+    second = job_adapter.validate_json(following["job"])
+    implementations = [
+        {trial.request.implementation for trial in job.trials} for job in (first, second)
+    ]
+    assert implementations[0] - implementations[1] == {first.trials[1].request.implementation}
 
 
 def test_a_lost_worker_costs_its_trial_an_attempt(
