@@ -168,7 +168,8 @@ class Outcome:
     comparable where it is 0. `artifacts` are texts that the workload saved, by file name. A
     `pruned` trial ended before its last epoch: it has times per step, and its `epochs`, and no
     accuracy. `disturbance` has a figure for each cause (see `core.disturbance`). `round_id`
-    identifies the round of interleaved timing. `cost_basis` describes the price behind the costs.
+    identifies the round, whose trials took turns; rnnsweep 0.1.0 gave none to trials that ran
+    alone. `cost_basis` describes the price behind the costs.
     """
 
     status: OutcomeStatus
@@ -311,7 +312,7 @@ class FinishedTrial:
 
     @property
     def round_id(self) -> str | None:
-        """The round of interleaved timing that it was in."""
+        """The id of its round, whose trials took turns; None if that was not recorded."""
         return self.outcome.round_id
 
     @property

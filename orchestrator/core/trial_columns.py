@@ -316,7 +316,7 @@ COLUMNS: tuple[TrialColumn, ...] = (
         "round",
         "text",
         lambda trial: trial.round_id,
-        "Id of the round of a trial that is timed in slices: these trials took turns.",
+        "Id of the trial's round: the trials of a round took turns.",
     ),
 )
 

@@ -139,7 +139,7 @@ def _search(spec: SweepSpec, plan: Plan) -> Iterator[str]:
         start = f"may prune blocks by {pruner.name}, from epoch {pruner.first_epoch} on"
         if pruner.startup_blocks:
             start += f", once {pruner.startup_blocks} blocks are complete"
-        yield f"{start}: the first arm of a block that runs decides for all"
+        yield f"{start}: one arm decides for all, the baseline's if the objectives read it"
 
 
 def _open_blocks(spec: SweepSpec, plan: Plan) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """Lanes of work, one per node, with their Ray resources and labels.
 
-Tune starts pending trials of different shapes in arbitrary order. So arms that exclude each other
-on a node share one placement shape, or take turns: the order of a block's arms is kept.
+Tune starts pending trials of different shapes in arbitrary order. So rounds that exclude each other
+on a node share one placement shape, or wait until the device's turn comes: their order is kept.
 """
 
 from collections import defaultdict
@@ -17,11 +17,11 @@ from workloads.protocol import Device
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """The queue of trials of a node: `slots` run at once, each with its own CPUs and GPUs.
+    """The queue of rounds of a node: `slots` run at once, each with its own CPUs and GPUs.
 
     A CPU arm on a node with several GPUs `takes_turns` with their arms: at work are either as many
-    GPU trials as there are slots, or one CPU trial, which has the whole node. Each of `lost` GPUs
-    keeps the CPUs of a slot.
+    rounds on GPUs as there are slots, or one round on the CPU, which has the whole node. Each of
+    `lost` GPUs keeps the CPUs of a slot.
     """
 
     node: Node
@@ -32,13 +32,13 @@ class Lane:
     lost: int = 0
 
     def bundle(self, device: Device) -> dict[str, float]:
-        """Return what one trial on this device reserves, as Ray resources."""
+        """Return what one round on this device reserves, as Ray resources."""
         if device == "cpu" and self.takes_turns:
             return {"CPU": self.node.cpus - self.lost * self.cpus}
         return {"CPU": self.cpus, "GPU": self.gpus} if self.gpus else {"CPU": self.cpus}
 
     def room(self, device: Device) -> int:
-        """Return how many trials on this device run at once."""
+        """Return how many rounds on this device run at once."""
         return 1 if device == "cpu" else self.slots
 
     def cpus_used(self, arm: Arm) -> int | None:
@@ -69,7 +69,8 @@ def make_lanes(plan: Plan, lost: Mapping[str, int] | None = None) -> tuple[LaneG
 
     `lost` are numbers of GPUs that fell off the bus since the start, by node.
     GPU arms run on all GPUs of a node at once, each with its share of the CPUs. On a machine with
-    one GPU the CPU and the GPU arm share one shape, in random order; with several they take turns.
+    one GPU the CPU and the GPU arm share one shape, and are in one round; with several GPUs their
+    rounds take turns.
     """
     arms: dict[str, list[PlannedArm]] = defaultdict(list)
     on_nodes: dict[frozenset[str], set[Arm]] = defaultdict(set)

@@ -67,8 +67,10 @@ def block_value(
 def open_limit(spec: SweepSpec, plan: Plan, groups: Sequence[LaneGroup]) -> int | None:
     """Return how many blocks may be open: the spec's choice, or as few as keep devices at work.
 
-    Each lane that the objectives read has the blocks that keep its devices at work, and the next
-    one: without it Tune gives up a warm worker. None, for no limit, if the sampler does not learn.
+    A block gives a lane a round for each repeat and way to measure, and a round takes one slot. So
+    each lane that the objectives read may have the blocks that fill its slots, and one more:
+    without a next round, Tune gives up a warm worker. None, for no limit, if the sampler does not
+    learn.
     """
     if spec.search.open_blocks is not None:
         return spec.search.open_blocks
@@ -77,9 +79,9 @@ def open_limit(spec: SweepSpec, plan: Plan, groups: Sequence[LaneGroup]) -> int 
     read = arms_that_speak(spec.search.objectives.values(), plan.arms)
     return max(
         (
-            sum(math.ceil(lane.slots / trials) + 1 for lane in group.lanes)
+            sum(math.ceil(lane.slots / rounds) + 1 for lane in group.lanes)
             for group in groups
-            if (trials := plan.repeats * sum(arm in group.arms for arm in read))
+            if (rounds := plan.repeats * len({arm.measure for arm in read if arm in group.arms}))
         ),
         default=2,
     )

@@ -27,9 +27,9 @@ class LaneIndex:
     unassigned: dict[LaneGroup, "UnassignedTrials"] = field(default_factory=dict)
     _group_of: dict[Arm, LaneGroup] = field(default_factory=dict)
     _candidates: list[tuple[int, int, str]] = field(default_factory=list)
-    """Lanes that may get a trial: a heap of negative free slots, position and the node's id."""
+    """Lanes that may get a round: a heap of negative free slots, position and the node's id."""
     _every_lane_may_get_one: bool = True
-    """Set when a block came or lanes changed: lanes that got nothing before may now get a trial."""
+    """Set when a block came or lanes changed: lanes that got nothing before may now get a round."""
 
     @property
     def groups(self) -> tuple[LaneGroup, ...]:
@@ -107,7 +107,7 @@ class LaneIndex:
         queue.waiting.extend(t for t in self.ledger.trials_of(index) if t.key in taken)
 
     def give_back(self, trials: Sequence[Trial], queue: LaneQueue | None) -> None:
-        """Let trials that were handed out wait again, before all others.
+        """Let the trials of a round that was handed out wait again, before all others.
 
         They wait for the lane that they had (`queue`), or for any lane of their arms if that lane
         is gone.
@@ -124,10 +124,10 @@ class LaneIndex:
                 self.recheck_every_lane()
 
     def with_room(self) -> Iterator[LaneQueue]:
-        """Yield the lanes that may get a trial, the one with the most free slots first.
+        """Yield the lanes that may get a round, the one with the most free slots first.
 
         Of several with as many the first one by position comes first. A lane whose slots are all
-        taken may get one trial more, which waits.
+        taken may get one round more, which waits.
         """
         if self._every_lane_may_get_one:
             self._every_lane_may_get_one, self._candidates = False, []

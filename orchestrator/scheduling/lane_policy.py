@@ -1,23 +1,23 @@
-"""The rule that decides which trial starts next, and on which lane."""
+"""The rule that decides which round starts next, and on which lane."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from orchestrator.core.trial import Block, Trial
 from orchestrator.scheduling.lane_index import LaneIndex
 from orchestrator.scheduling.lane_queue import LaneQueue
 
 
-def next_trial(
+def next_round(
     lanes: LaneIndex, suggest: Callable[[], Block | None], to_come: int
-) -> tuple[LaneQueue, Trial] | None:
-    """Return the next trial to start, taken from its lane's queue; None if no lane gets one.
+) -> tuple[LaneQueue, Sequence[Trial]] | None:
+    """Return the next round to start, taken from its lane's queue; None if no lane gets one.
 
     `suggest` adds a new block to the ledger and lets its trials wait; `to_come` is how many blocks
     may still be suggested. The rule:
 
     1. The lane with the most free slots is served first, and among equals the first by position.
-       So trials spread over the nodes before any node gets a second one.
-    2. A lane whose slots are all taken gets one trial more, and no further one. The device then
+       So rounds spread over the nodes before any node gets a second one.
+    2. A lane whose slots are all taken gets one round more, and no further one. The device then
        never waits for the driver, and Ray Tune, which starts pending trials in arbitrary order,
        has no choice.
     3. But it gets none of the last blocks: if fewer blocks remain for it than there are lanes that
@@ -25,16 +25,16 @@ def next_trial(
     4. When a lane needs a block, it takes the oldest block that its hardware has not run. If there
        is none, it takes a new one, the next suggestion. It takes all trials of the block that its
        node can run, so that the arms of a block are compared on one node.
-    5. Within a lane the order of the block holds. On a node whose CPU arms and GPU arms take turns,
-       the trials of the device at work come first (`LaneQueue.pick`).
+    5. Within a lane, blocks run in the order in which it took them, and the repeats of a block in
+       theirs. On a node whose CPU arms and GPU arms take turns, the rounds of the device at work
+       come first (`LaneQueue.pick_round`).
     """
     for queue in lanes.with_room():
         if queue.free_slots == 0 and _others_may_be_idle_first(lanes, queue, to_come):
             continue
         _give_blocks(lanes, queue, suggest)
-        trial = queue.pick()
-        if trial is not None:
-            return queue, trial
+        if members := queue.pick_round():
+            return queue, members
     return None
 
 

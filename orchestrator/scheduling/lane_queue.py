@@ -1,9 +1,10 @@
-"""One lane at work: the trials that wait for it, and how many are handed out to it."""
+"""One lane at work: the trials that wait for it, and how many rounds are handed out to it."""
 
 from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from orchestrator.core.criteria import MeasureMode
 from orchestrator.core.trial import Trial, config_text
 from orchestrator.planning.lanes import Lane, LaneGroup
 from workloads.protocol import Device
@@ -11,26 +12,45 @@ from workloads.protocol import Device
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """A trial handed out to a lane, with the attempt number; `others` are the rest of its round."""
+    """A round handed out to a lane, with the attempt number.
 
-    trial: Trial
+    Its trials are of one block, one repeat and one way to measure, and take turns there. The
+    baseline's comes first.
+    """
+
+    trials: tuple[Trial, ...]
     lane: Lane
     attempt: int = 1
-    others: tuple[Trial, ...] = ()
 
     def __str__(self) -> str:
-        arms = f"{len(self.trials)} arms in turns" if self.others else str(self.trial.arm)
-        return f"block {self.trial.block}  {arms}  {config_text(self.trial.config)}"
+        first = self.trials[0]
+        arms = f"{len(self.trials)} arms in turns" if len(self.trials) > 1 else str(first.arm)
+        return f"block {self.block}  {arms}  {config_text(first.config)}"
+
+    @property
+    def key(self) -> str:
+        """The key of its first trial: no two rounds that are handed out share one."""
+        return self.trials[0].key
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of its trials, in their order."""
+        return tuple(trial.key for trial in self.trials)
+
+    @property
+    def block(self) -> int:
+        """The index of the block."""
+        return self.trials[0].block
+
+    @property
+    def measure(self) -> MeasureMode:
+        """Whether its arms train to the end, or are timed only."""
+        return self.trials[0].arm.measure
 
     @property
     def device(self) -> Device:
-        """Return the device of its node that it runs on."""
-        return self.trial.arm.device
-
-    @property
-    def trials(self) -> tuple[Trial, ...]:
-        """Return all trials that run, the first one first."""
-        return (self.trial, *self.others)
+        """The device of its node that it occupies: a GPU if any of its arms runs on one."""
+        return "gpu" if any(trial.arm.device == "gpu" for trial in self.trials) else "cpu"
 
 
 def at_work(assignments: Iterable[Assignment]) -> list[Assignment]:
@@ -46,7 +66,7 @@ def at_work(assignments: Iterable[Assignment]) -> list[Assignment]:
 
 @dataclass(slots=True)
 class LaneQueue:
-    """The trials that wait for a lane in their order, and the number of those handed out to it.
+    """The trials that wait for a lane in their order, and how many rounds are handed out to it.
 
     `groups` are the lane groups that the lane is part of. Where the CPU arms and the GPU arms of a
     node take turns, `device_at_work` is the device whose turn it is.
@@ -61,7 +81,7 @@ class LaneQueue:
 
     @property
     def free_slots(self) -> int:
-        """Return how many more trials can run at once; negative if one waits beyond the slots."""
+        """Return how many more rounds can run at once; negative if one waits beyond the slots."""
         device = self.device_at_work if self.lane.takes_turns else "gpu"
         return self.lane.room(device) - self.out
 
@@ -81,39 +101,35 @@ class LaneQueue:
         is_out_of_gpu_trials = self._first_for_device_at_work() is None
         return is_gpu_turn and is_out_of_gpu_trials and gathered < self.lane.slots
 
-    def pick(self) -> Trial | None:
-        """Take the next trial: the first one for the device whose turn it is.
+    def pick_round(self) -> list[Trial]:
+        """Take the next round: that of the first trial for the device whose turn it is.
 
-        The turn passes to the other device only when nothing is handed out: a CPU trial has the
-        whole node, and must not run beside GPU trials.
+        The turn passes to the other device only when nothing is handed out: a round on the CPU has
+        the whole node, and must not run beside rounds on GPUs.
         """
-        trial = self._first_for_device_at_work()
-        if trial is None and self.waiting and not self.out:
+        first = self._first_for_device_at_work()
+        if first is None and self.waiting and not self.out:
             self.device_at_work = "cpu" if self.device_at_work == "gpu" else "gpu"
-            trial = self._first_for_device_at_work()
-        if trial is not None:
+            first = self._first_for_device_at_work()
+        if first is None:
+            return []
+        members = [trial for trial in self.waiting if self._are_in_one_round(first, trial)]
+        for trial in members:
             self.waiting.remove(trial)
-        return trial
+        return members
 
-    def take_rest_of_round(self, trial: Trial) -> list[Trial]:
-        """Take the trials that are timed in turns with a picked one: the rest of its round here."""
-        same_round = [
-            waiting for waiting in self.waiting if self._are_timed_together(trial, waiting)
-        ]
-        for waiting in same_round:
-            self.waiting.remove(waiting)
-        return same_round
+    def _are_in_one_round(self, first: Trial, other: Trial) -> bool:
+        """Return whether two trials are of one round, and may run in turns on this lane.
 
-    def _are_timed_together(self, trial: Trial, waiting: Trial) -> bool:
-        """Return whether two trials are of one interleaved round, and may run at the same time.
-
-        Where devices take turns, CPU and GPU trials never do: each device has a round of its own.
+        Where devices take turns, CPU and GPU trials may not: each device has rounds of its own.
         """
-        if trial.arm.measure != "timing" or waiting.arm.measure != "timing":
+        if self.lane.takes_turns and first.arm.device != other.arm.device:
             return False
-        if self.lane.takes_turns and trial.arm.device != waiting.arm.device:
-            return False
-        return (trial.block, trial.repeat) == (waiting.block, waiting.repeat)
+        return (first.block, first.repeat, first.arm.measure) == (
+            other.block,
+            other.repeat,
+            other.arm.measure,
+        )
 
     def _first_for_device_at_work(self) -> Trial | None:
         """Return the first trial that waits for the device whose turn it is.

@@ -96,17 +96,17 @@ class Ledger:
         return tuple(arm for arm in self.plan.arms if arm not in self.stopped_arms)
 
     def trials_of(self, index: int) -> tuple[Trial, ...]:
-        """Return all trials of a block, in the order in which they run on one node.
+        """Return all trials of a block, in the order in which they are handed out.
 
-        A repeat is a complete round of the arms. Each round has a random order of its own, which
-        depends on the seed alone.
+        A repeat has a trial of each arm, in a random order of its own, which depends on the seed
+        alone: it decides which rounds come first where the arms cannot all take turns.
         """
         if index not in self._trials:
             self._trials[index] = tuple(self._make_trials(self.blocks[index]))
         return self._trials[index]
 
     def _make_trials(self, block: Block) -> Iterable[Trial]:
-        """Yield a block's trials, each round in its random order; equal seeds make equal orders."""
+        """Yield a block's trials, each repeat in random order; equal seeds make equal orders."""
         in_order = sorted(self.plan.arms)
         for repeat in range(self.plan.repeats):
             arms = list(in_order)

@@ -1,22 +1,23 @@
 """What happens when a worker, a node, a GPU or the head of the cluster is lost.
 
-A worker is the process on a node that runs trials (`execution.actor.TrialActor`).
+A worker is the process on a node that runs rounds (`execution.actor.TrialActor`).
 
 - A worker is lost: Ray Tune reports it. It may have died by itself, or with its node, which Ray
-  knows some seconds later. So the node is asked for an answer, and the trial waits for it
+  knows some seconds later. So the node is asked for an answer, and the round waits for it
   (`LostWorker`) until one of the next two lines is known. After a minute of silence the node counts
   as present.
-- The worker died and the node is present: the attempt counts, and the trial is tried again on the
-  same lane. After `limits.attempts` of them it has failed, with the reason `lost`. The node gets a
-  strike; a node with three failures in a row is excluded if another one has its hardware.
+- The worker died and the node is present: the attempt counts, and the round is tried again on the
+  same lane. After `limits.attempts` of them its trials have failed, with the reason `lost`. The
+  node gets a strike; a node with three failures in a row is excluded if another one has its
+  hardware.
 - The node is lost: its lane is removed. What waited there goes to other nodes of its hardware. What
   ran there is tried again in the same way, and the attempt does not count as one of
-  `limits.attempts`. After `limits.preemptions` such losses the trial has failed all the same: it
-  may be what brings nodes down.
+  `limits.attempts`. After `limits.preemptions` such losses its trials have failed all the same:
+  they may be what brings nodes down.
 - The last node of some hardware is lost: an autoscaler is asked for another one, if the spec has
   labels to ask by. The rest of the sweep continues; then it waits `limits.node_wait_s`, and stops.
 - A node joins: it is asked whether the frameworks of its arms can use its GPUs, and used then.
-- A GPU is lost (it fell off the bus): the worker reports that before it begins a trial. The trial
+- A GPU is lost (it fell off the bus): the worker reports that before it begins a round. The round
   goes back and is not charged. The GPU is excluded, and its node if that was the last GPU there.
 - A worker does not start within 5 minutes, on a node that has given it its CPUs: it counts as lost,
   or the sweep stops if this is its only node.
@@ -25,7 +26,7 @@ A worker is the process on a node that runs trials (`execution.actor.TrialActor`
   new loop begins (`tune_loop.run_trials`).
 
 A lost attempt is charged for the time that it had its slot (`storage.journal.AttemptLost`).
-`RetryPolicy` decides whether a trial is tried again, `UsableNodes` which nodes and GPUs are used.
+`RetryPolicy` decides whether a round is tried again, `UsableNodes` which nodes and GPUs are used.
 """
 
 import contextlib
@@ -156,7 +157,7 @@ class Recovery:
         self.nodes.exclude_gpu(node, gpu)
 
     def count_end(self, node: Node, outcome: Outcome) -> None:
-        """Count how a trial ended on a node, which is excluded if it keeps failing."""
+        """Count how a round ended on a node, which is excluded if it keeps failing."""
         self.nodes.count_end(node, outcome)
 
     def settle(self) -> None:
@@ -197,8 +198,7 @@ class Recovery:
         A loss `with_node` counts as a preemption, another one as one of the trial's attempts.
         """
         assignment = lost.assignment
-        keys = [trial.key for trial in assignment.trials]
-        failure = self.retry_policy.count_loss(keys, with_node=with_node)
+        failure = self.retry_policy.count_loss(assignment.keys, with_node=with_node)
         if failure is None:
             self.session.retry(assignment, max(0.0, lost.lost_s - lost.began_s))
             return

@@ -59,27 +59,30 @@ class Session:
         self._report_stopped_arms()
 
     def assign(self) -> Assignment | None:
-        """Return the next trial to start; None if no lane needs one now."""
+        """Return the next round to start; None if no lane needs one now."""
         handed_out = self.dispatcher.next()
         if handed_out is None:
             return None
         assignment, blocks = handed_out
         for block in blocks:
             self._write_to_journal(BlockSuggested(block.index, block.config, time.time()))
-        self.watcher.trial_assigned(assignment)
+        self.watcher.round_assigned(assignment)
         return assignment
 
-    def finish(self, assignment: Assignment, *outcomes: Outcome, model: bytes = b"") -> None:
-        """Take the outcomes of an assignment's trials, in their order: first into the journal.
+    def finish(
+        self, assignment: Assignment, *outcomes: Outcome, models: Sequence[bytes] = ()
+    ) -> None:
+        """Take the outcomes of a round's trials, in their order: first into the journal.
 
         Each gets its cost and its disturbances. A round is one record: a killed driver leaves all
-        of it, or nothing. The `model` that a trial kept is stored before its record.
+        of it, or nothing. The `models` that trials kept (empty bytes for none), in the same order,
+        are stored before the record.
         """
         ended = [
             self._with_facts_of_the_driver(FinishedTrial(trial, outcome), assignment.lane, outcomes)
             for trial, outcome in zip(assignment.trials, outcomes, strict=True)
         ]
-        for finished in ended:
+        for finished, model in zip(ended, models or [b""] * len(ended), strict=True):
             self._write_model(finished, model)
         self._write_to_journal(TrialFinished(ended[0]) if len(ended) == 1 else RoundFinished(ended))
         for finished in ended:
@@ -88,15 +91,14 @@ class Session:
             self.record(finished)
         self.dispatcher.finish(assignment, *(finished.outcome for finished in ended))
         self._report_decision()
+        self.watcher.round_finished(ended)
         for finished in ended:
-            self.watcher.trial_finished(finished.trial, finished.outcome)
             self._warn_of_missing_objectives(finished)
         self._report_stopped_arms()
 
     def retry(self, assignment: Assignment, slot_s: float) -> None:
-        """Try the trials of a lost attempt again, which had its slot for so many seconds."""
-        keys = [trial.key for trial in assignment.trials]
-        self._write_to_journal(AttemptLost(time.time(), keys, slot_s))
+        """Try the round of a lost attempt again, which had its slot for so many seconds."""
+        self._write_to_journal(AttemptLost(time.time(), [*assignment.keys], slot_s))
         self.dispatcher.give_back(assignment)
         self.watcher.attempt_lost(assignment)
 
@@ -125,12 +127,13 @@ class Session:
             )
 
     def take_progress(self, assignment: Assignment, progress: JobProgress) -> bool:
-        """Show a job's progress; return whether its trial is to end, since its block is pruned."""
+        """Show a job's progress; return whether its round is to end: its block is pruned."""
         self.watcher.job_progressed(assignment, progress)
-        is_epoch = not progress.doing and assignment.trial.arm.measure == "full"
+        is_epoch = not progress.doing and assignment.measure == "full"
         if self.spec.search.pruner is None or not is_epoch:
             return False
-        return self.dispatcher.take_epoch(assignment.trial, progress.done - 1, progress.metrics)
+        trial = assignment.trials[progress.trial]
+        return self.dispatcher.take_epoch(assignment, trial, progress.done - 1, progress.metrics)
 
     def _write_model(self, finished: FinishedTrial, model: bytes) -> None:
         """Keep the model of an arm's best trial; if it cannot be written, only that is lost."""
@@ -151,9 +154,8 @@ class Session:
         disturbance = detect_disturbance(
             outcome.metrics, outcome.telemetry, self.spec.disturbance_limits
         )
-        round_id = None
-        if trial.arm.measure == "timing":  # no two rounds of an arm start at the same time
-            round_id = f"{min(outcome.started_s for outcome in together):.3f}"
+        # no two rounds of an arm start at the same time
+        round_id = f"{min(outcome.started_s for outcome in together):.3f}"
         gpus = {NODE_GPUS: lane.node.gpus} if trial.arm.device == "gpu" else {}
         code = self.dispatcher.ledger.identity.code_facts
         environment = share_environment({**outcome.environment, **gpus, **code})
@@ -196,7 +198,7 @@ class Session:
 
     def show_running(self) -> None:
         """Write what runs on each lane, and since when, to a file, if that has changed."""
-        running = {assignment.trial.key: assignment for assignment in self.dispatcher.running}
+        running = {assignment.key: assignment for assignment in self.dispatcher.running}
         if running.keys() != self._running_since_s.keys():
             now_s = time.time()
             self._running_since_s = {key: self._running_since_s.get(key, now_s) for key in running}

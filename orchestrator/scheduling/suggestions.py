@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from orchestrator.core.arms import Arm
-from orchestrator.core.trial import Block, FinishedTrial
+from orchestrator.core.trial import Block, FinishedTrial, Trial
 from orchestrator.planning.objectives import arms_read, arms_that_speak, block_value
 from orchestrator.scheduling.config_source import ConfigSource
 from orchestrator.scheduling.ledger import Ledger
@@ -104,9 +104,7 @@ class Suggestions:
         """
         if finished.block not in self._followed:
             for epoch in finished.outcome.epochs:
-                self.take_epoch(
-                    finished.block, finished.arm, epoch.index, epoch.metrics, finished.key
-                )
+                self.take_epoch(finished.trial, epoch.index, epoch.metrics)
         open_before = len(self.open_blocks)
         if stops_its_arm:
             self._update_arms()
@@ -117,16 +115,19 @@ class Suggestions:
                 self._report_if_ready(index)
         return len(self.open_blocks) < open_before
 
-    def take_epoch(
-        self, index: int, arm: Arm, step: int, metrics: Mapping[str, float], key: str
-    ) -> bool:
+    def can_follow(self, trial: Trial) -> bool:
+        """Return whether the pruner may follow a trial's epochs: an objective reads its arm."""
+        return trial.arm in self._followable_arms
+
+    def take_epoch(self, trial: Trial, step: int, metrics: Mapping[str, float]) -> bool:
         """Report an epoch of a trial to the pruner; return whether the block ends.
 
-        It follows the first trial of a block to report one, by its `key`.
+        It follows the first trial of a block to report one.
         """
+        index = trial.block
         values = [metrics[name] for name in self.objectives if name in metrics]
-        is_read = bool(values) and index in self.open_blocks and arm in self._followable_arms
-        if not is_read or self._followed.setdefault(index, key) != key:
+        is_read = bool(values) and index in self.open_blocks and self.can_follow(trial)
+        if not is_read or self._followed.setdefault(index, trial.key) != trial.key:
             return False
         return self.source.should_prune(index, step, values[0])
 

@@ -1,7 +1,8 @@
 """How long the rest of a sweep may take, from the times of each arm's own trials.
 
 The trials that an arm misses, times the median of its trials, are spread evenly over the lanes of
-its hardware. The nodes with the most work decide.
+its hardware: arms take turns, so a round takes as long as its trials together. The nodes with the
+most work decide.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from orchestrator.hardware import Node, classify
 from orchestrator.planning.fleets import known_nodes, read_fleet
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.plan import Plan, make_plan
-from orchestrator.planning.pricing import AnyPrice, price_of
+from orchestrator.planning.pricing import AnyPrice, group_rounds, price_of, round_key, slot_s
 from orchestrator.scheduling.remaining import RemainingWork, remaining_work
 from orchestrator.scheduling.runnable import expect_runnable
 from orchestrator.spec import SweepSpec
@@ -138,22 +139,9 @@ def _seconds_by_arm(finished: Sequence[FinishedTrial]) -> dict[Arm, _Times]:
 
 
 def seconds_in_slot(finished: Sequence[FinishedTrial]) -> list[float]:
-    """Return the seconds that each trial kept its slot; interleaved ones share their round's."""
-    slots = [
-        (trial.block, trial.repeat, trial.node, trial.round_id)
-        if trial.arm.measure == "timing"
-        else trial.key
-        for trial in finished
-    ]
-    by_slot: dict[object, list[FinishedTrial]] = defaultdict(list)
-    for slot, trial in zip(slots, finished, strict=True):
-        by_slot[slot].append(trial)
-    shares_s = {
-        slot: (max(o.ended_s for o in together) - min(o.started_s for o in together))
-        / len(together)
-        for slot, together in by_slot.items()
-    }
-    return [shares_s[slot] for slot in slots]
+    """Return the seconds that each trial kept its slot: its share of its round."""
+    rounds = group_rounds(finished)
+    return [slot_s(trial.outcome, rounds[round_key(trial)]) for trial in finished]
 
 
 def _seconds_by_node(

@@ -1,4 +1,4 @@
-"""Running a session's trials under Ray Tune: blocks become Tune trials, pinned to their nodes."""
+"""Running a session's rounds under Ray Tune: slots become Tune trials, pinned to their nodes."""
 
 import contextlib
 import logging
@@ -20,13 +20,13 @@ from ray.tune.search import Searcher
 from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import outcome_adapter
 from orchestrator.execution.actor import TrialActor
-from orchestrator.execution.job import Job, JobProgress, RoundPartner, TrialLimits, job_adapter
+from orchestrator.execution.job import Job, JobProgress, RoundTrial, TrialLimits, job_adapter
 from orchestrator.scheduling.lane_queue import Assignment
 from orchestrator.scheduling.recovery import Recovery
 
 _LOOK_S = 0.5
 _START_S, _LONGEST_START_S = 20.0, 300.0  # of an actor: usually, and at most
-_JOBS_PER_TUNE_TRIAL = 200  # of a Tune trial, each with 30 kB of answers
+_TRIALS_PER_TUNE_TRIAL = 200  # each with 30 kB of answers, which Tune keeps
 _MOST_PENDING = 10_000  # above what all lanes ever have pending, lanes of later nodes included
 
 
@@ -66,9 +66,9 @@ def run_trials(
 
 
 class BlockSearch(Searcher):
-    """A searcher that hands a session's trials to Tune, and takes their results back.
+    """A searcher that hands a session's rounds to Tune, and takes their results back.
 
-    A Tune trial is a slot of a lane at work: its actor gets the lane's next trial when one ends, as
+    A Tune trial is a slot of a lane at work: its actor gets the lane's next round when one ends, as
     Tune keeps each of its trials for ever, and what the actor answers until the Tune trial ends.
     `out` is what runs, by the Tune trial's id, and `_began_s` since when. Tune's own limit on
     pending trials must lie above the number of slots. `check` is called at each step.
@@ -83,7 +83,7 @@ class BlockSearch(Searcher):
         self._began_s: dict[str, float] = {}
         self._waiting: dict[str, tuple[Assignment, dict[str, Any]]] = {}
         self._slots_in_use = Counter[str]()
-        self._jobs_ended = Counter[str]()
+        self._trials_ended = Counter[str]()
         self._show_s = 0.0
         self._session = recovery.session
         self._python_path = python_path
@@ -96,7 +96,7 @@ class BlockSearch(Searcher):
         """Save nothing: the journal is what resume reads, never Tune's pickles."""
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
-        """Return the first trial of a free slot as a Tune config, None without one, or FINISHED.
+        """Return the first round of a free slot as a Tune config, None without one, or FINISHED.
 
         Where nothing is out, Tune only asks again each second: this is the place to look around.
         """
@@ -117,11 +117,11 @@ class BlockSearch(Searcher):
         """Take what lanes want to run, and have next; first give back what must not begin."""
         dispatcher = self._session.dispatcher
         for key, (assignment, _) in reversed(list(self._waiting.items())):
-            if assignment.trial.block in dispatcher.ending or not self.has_lane(assignment):
+            if dispatcher.is_obsolete(assignment):
                 del self._waiting[key]
                 dispatcher.give_back(assignment, charged=False)
         for assignment in iter(self._session.assign, None):
-            self._waiting[assignment.trial.key] = (
+            self._waiting[assignment.key] = (
                 assignment,
                 {
                     "job": job_adapter.dump_json(self._job_for(assignment)).decode(),
@@ -143,7 +143,7 @@ class BlockSearch(Searcher):
         return config
 
     def note_not_begun(self, trial_id: str) -> None:
-        """Note that a trial begins now at the earliest: Tune has no worker for it yet."""
+        """Note that a round begins now at the earliest: Tune has no worker for it yet."""
         self._began_s[trial_id] = time.time()
 
     def _take_from_tune(self, trial_id: str) -> Assignment:
@@ -161,25 +161,23 @@ class BlockSearch(Searcher):
     def _job_for(self, assignment: Assignment) -> Job:
         """Return what the actor needs to run an assignment."""
         spec, lane = self._session.spec, assignment.lane
-        limits, request = spec.limits, self._session.request
+        limits = spec.limits
         return Job(
-            request=request(assignment.trial),
+            trials=tuple(
+                RoundTrial(self._session.request(trial), lane.cpus_used(trial.arm))
+                for trial in assignment.trials
+            ),
             attempt=assignment.attempt,
             issued_s=time.time(),
             limits=TrialLimits(limits.trial_s, limits.idle_s, limits.memory_mib),
+            timing=spec.timing,
             python_path=self._python_path,
             fresh=bool(spec.fresh_trainer_reason),
-            cpus=lane.cpus_used(assignment.trial.arm),
             neighbours=lane.room(assignment.device) - 1,
-            partners=tuple(
-                RoundPartner(request(trial), lane.cpus_used(trial.arm))
-                for trial in assignment.others
-            ),
-            timing=spec.timing if assignment.trial.arm.measure == "timing" else None,
         )
 
     def take_progress(self, trial_id: str, progress: JobProgress) -> bool:
-        """Take the progress of a running job; return whether its trial is to be pruned."""
+        """Take the progress of a running job; return whether its round is to be pruned."""
         with _errors_end_tune():
             return self._session.take_progress(self.out[trial_id], progress)
 
@@ -189,14 +187,14 @@ class BlockSearch(Searcher):
             assignment = self._take_from_tune(trial_id)
             outcomes = [outcome_adapter.validate_json(text) for text in result["outcomes"]]
             models = result.get("models", [])
-            self._session.finish(assignment, *outcomes, model=b"".join(models))
+            self._session.finish(assignment, *outcomes, models=models)
             models.clear()  # Tune keeps the last result of each trial
-            # of a round, the outcome without failure shows most of its node
+            # the outcome without failure shows most of the node
             best = next((outcome for outcome in outcomes if not outcome.failure), outcomes[0])
             self.recovery.count_end(assignment.lane.node, best)
             self._hand_out()
-            self._jobs_ended[trial_id] += 1
-            if self._jobs_ended[trial_id] >= _JOBS_PER_TUNE_TRIAL:
+            self._trials_ended[trial_id] += len(outcomes)
+            if self._trials_ended[trial_id] >= _TRIALS_PER_TUNE_TRIAL:
                 return None
             lane, bundle = assignment.lane, assignment.lane.bundle(assignment.device)
             for key, (following, config) in self._waiting.items():
@@ -205,7 +203,7 @@ class BlockSearch(Searcher):
             return None
 
     def park(self, trial_id: str, lost_gpu: str) -> bool:
-        """Take back the trial of an actor without a GPU; return whether it still has to keep it."""
+        """Take back the round of an actor without a GPU; return whether it still has to keep it."""
         with _errors_end_tune():
             if trial_id in self.out:
                 assignment = self._take_from_tune(trial_id)
@@ -228,7 +226,7 @@ class BlockSearch(Searcher):
     def lose_start(self, trial_id: str) -> None:
         """Take a job back whose worker does not start; raise `Stopped` if there is no other lane.
 
-        Without another lane all trials would wait as long, one after another.
+        Without another lane all rounds would wait as long, one after another.
         """
         node = self.out[trial_id].lane.node
         if len(self._session.dispatcher.lanes.queues) > 1:
@@ -309,7 +307,7 @@ class _Scheduler(FIFOScheduler):
         return time.monotonic() - began_s > _LONGEST_START_S
 
     def _expect_start(self, trial_id: str, assignment: Assignment) -> None:
-        """Show, once, that a trial waits long for its node: another sweep may have its CPUs."""
+        """Show, once, that a round waits long for its node: another sweep may have its CPUs."""
         self._search.note_not_begun(trial_id)
         if time.monotonic() - self._pending_s.setdefault(trial_id, time.monotonic()) > _START_S:
             self._pending_s[trial_id] = math.inf

@@ -47,10 +47,10 @@ class UsableNodes:
         return make_lanes(replace(self.plan, possible=arms), lost)
 
     def count_end(self, node: Node, outcome: Outcome | None) -> None:
-        """Count how a trial ended on a node; None if its worker was lost there.
+        """Count how a round ended on a node, by the outcome of its best trial.
 
-        A node on which three trials in a row failed in a way that may be the node's fault is
-        excluded, if other nodes have all of its hardware.
+        None if its worker was lost there. A node on which three rounds in a row failed in a way
+        that may be the node's fault is excluded, if other nodes have all of its hardware.
         """
         failure = outcome.failure if outcome else None
         if outcome and (failure is None or failure.reason not in OF_A_NODE):
@@ -65,7 +65,7 @@ class UsableNodes:
             self._excluded.add(node.id)
             self.has_changed = True
             self.warn(
-                f"node {node.profile.hostname} is excluded: {count} trials in a row failed there;"
+                f"node {node.profile.hostname} is excluded: {count} rounds in a row failed there;"
                 " other nodes have its hardware"
             )
 

@@ -39,13 +39,15 @@ _GROWTH = 1.2  # of the number of blocks between two rankings, each of which rea
 class _RunningJob:
     """A job that runs: what it is `doing` (None before its first news), and since when (monotonic).
 
-    `progress` says how far that is.
+    `progress` says how far that is, and `done` counts the epochs of the arm that is ahead, or the
+    turns.
     """
 
     assignment: Assignment
     doing: str | None
     since_s: float
     progress: str
+    done: int = 0
 
 
 class Watcher:
@@ -72,7 +74,8 @@ class Watcher:
         self._shown: set[str] = set()
         self._jobs: dict[str, _RunningJob] = {}
         """By the key of its first trial. The mapping is replaced, not changed: threads read it."""
-        self._ended_in_this_start, self._next_ranking = 0, 2.0
+        self._rounds_in_this_start = self._ended_in_this_start = 0
+        self._next_ranking = 2.0
         self._began_s = self._ended_s = time.monotonic()
         self._is_open = plan.ending == "open"
 
@@ -106,8 +109,8 @@ class Watcher:
         return f"{'at most ' if self._is_open else ''}{self.trials_expected}"
 
     def remaining_s(self) -> float | None:
-        """Return the time left by the pace of this start; None before two trials ended."""
-        if self._ended_in_this_start < 2:
+        """Return the time left by the pace of this start; None before two rounds ended."""
+        if self._rounds_in_this_start < 2:
             return None
         pace_s = (self._ended_s - self._began_s) / self._ended_in_this_start
         missing_s = pace_s * (self.trials_expected - self.ended.total())
@@ -145,29 +148,32 @@ class Watcher:
             "seconds_left": self.remaining_s(),
         }
 
-    def trial_assigned(self, assignment: Assignment) -> None:
-        """Note that the block of a trial has begun; the trial may still wait for its node."""
-        self._begun_blocks.add(assignment.trial.block)
+    def round_assigned(self, assignment: Assignment) -> None:
+        """Note that the block of a round has begun; the round may still wait for its node."""
+        self._begun_blocks.add(assignment.block)
 
     def jobs_changed(self, running: Sequence[Assignment]) -> None:
         """Show that these jobs, and no others, can be running now."""
         now_s = time.monotonic()
-        new = {job.trial.key: _RunningJob(job, None, now_s, "starting") for job in running}
+        new = {job.key: _RunningJob(job, None, now_s, "starting") for job in running}
         self._jobs = {key: self._jobs.get(key, new[key]) for key in new}
 
     def job_progressed(self, assignment: Assignment, progress: JobProgress) -> None:
-        """Show that a running trial finished an epoch, a round some slices, or what begins."""
-        key, doing = assignment.trial.key, progress.doing or "training"
+        """Show that a trial of a round finished an epoch, a round some turns, or what begins."""
+        key, doing = assignment.key, progress.doing or "training"
         before, text = self._jobs.get(key), doing
+        done = progress.done
+        if before is not None and before.assignment == assignment:
+            done = max(done, before.done)
         since_s = (
             before.since_s if before is not None and before.doing == doing else time.monotonic()
         )
         if progress.done:
-            text = f"{counted(progress.done, 'epoch')} done"
+            text = f"{counted(done, 'epoch')} done"
         if progress.done and progress.most is not None:
-            text = f"slice {progress.done} of at most {progress.most}"
+            text = f"turn {done} of at most {progress.most}"
         text += "" if progress.interval is None else f", ± {100 * progress.interval:.2g} %"
-        self._jobs = {**self._jobs, key: _RunningJob(assignment, doing, since_s, text)}
+        self._jobs = {**self._jobs, key: _RunningJob(assignment, doing, since_s, text, done)}
 
     def running(self) -> list[str]:
         """Return what each running job does, and for how long."""
@@ -177,17 +183,29 @@ class Watcher:
             for job in self._jobs.values()
         ]
 
-    def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
-        """Count a trial and show how it ended."""
-        is_new = self.count_trial(trial, outcome)
-        self._ended_in_this_start += is_new
+    def round_finished(self, ended: Sequence[FinishedTrial]) -> None:
+        """Count the trials of a round and show how each of them ended."""
+        complete_before = self.blocks_ended
+        new = sum(map(self._is_new, ended))
+        self._rounds_in_this_start += new > 0
+        self._ended_in_this_start += new
         self._ended_s = time.monotonic()
+        for finished in ended:
+            self._show_trial(finished)
+        has_new_block = self.blocks_ended > complete_before
+        if has_new_block and self.blocks_ended >= self._next_ranking:
+            self._show_leads()
+
+    def _show_trial(self, finished: FinishedTrial) -> None:
+        """Count a trial and show how it ended."""
+        trial, outcome = finished.trial, finished.outcome
+        self.count_trial(trial, outcome)
         remaining = f"  ({text})" if (text := self.remaining()) else ""
         self.show_event(
             f"{self.ended.total()}/{self.total}  {self._describe_job(trial)}  "
             f"{describe_outcome(outcome, self.objectives)}{remaining}",
             "trial" if outcome.failure is None else "failure",
-            FinishedTrial(trial, outcome),
+            finished,
         )
         if outcome.failure is not None and outcome.failure.text not in self._shown:
             self._shown.add(outcome.failure.text)
@@ -195,9 +213,6 @@ class Watcher:
                 self.show_event(f"  {call}", "call")
         if outcome.failure is not None and outcome.failure.output_tail:
             _output_log.info("its trainer's last output:\n%s", outcome.failure.output_tail)
-        is_complete = trial.block in self._complete_blocks
-        if is_new and is_complete and self.blocks_ended >= self._next_ranking:
-            self._show_leads()
 
     def arm_stopped(self, arm: Arm, reason: str) -> None:
         """Show that the remaining trials of an arm are not run, and why."""
@@ -221,7 +236,7 @@ class Watcher:
         self.show_event(f"enough after {counted(blocks, 'block')}: {reason}", "message")
 
     def attempt_lost(self, assignment: Assignment) -> None:
-        """Show that an attempt was lost with its worker, and that the trial is retried."""
+        """Show that an attempt was lost with its worker, and that the round is retried."""
         attempt = f"attempt {assignment.attempt} was lost with its worker; retrying"
         self.show_event(f"{self._describe_job(assignment)}: {attempt}", "warning")
 
@@ -229,11 +244,12 @@ class Watcher:
         """Show an event: a trial, failure or its calls, warning, message, or what leads or runs."""
         _log.log(logging.WARNING if event == "warning" else logging.INFO, "%s", text)
 
-    def count_trial(self, trial: Trial, outcome: Outcome) -> bool:
+    def count_trial(self, trial: Trial, outcome: Outcome) -> None:
         """Count an outcome once, also of an earlier start; one not of the plan does not count."""
-        if not self._plan.includes(trial) or trial.key in self._trials:
-            return False
-        self._trials[trial.key] = FinishedTrial(trial, outcome)
+        finished = FinishedTrial(trial, outcome)
+        if not self._is_new(finished):
+            return
+        self._trials[trial.key] = finished
         self._begun_blocks.add(trial.block)
         self.ended[trial.arm] += 1
         self._ended_by_block.setdefault(trial.block, Counter())[trial.arm] += 1
@@ -245,13 +261,16 @@ class Watcher:
         if disturbance := disturbance_text(outcome.disturbance):
             self._disturbed_trials += 1
             self._last_disturbance = disturbance
-        return True
+
+    def _is_new(self, finished: FinishedTrial) -> bool:
+        """Return whether a trial is one of the plan's and has not been counted."""
+        return self._plan.includes(finished.trial) and finished.key not in self._trials
 
     def _describe_job(self, job: Assignment | Trial) -> str:
         """Return `block 3  python/a  units=8`."""
-        trial, others = (job, ()) if isinstance(job, Trial) else (job.trial, job.others)
-        name = f"{1 + len(others)} arms in turns" if others else self._arm_name(trial.arm)
-        return f"block {trial.block}  {name}  {config_text(trial.config)}"
+        first, *others = [job] if isinstance(job, Trial) else job.trials
+        name = f"{1 + len(others)} arms in turns" if others else self._arm_name(first.arm)
+        return f"block {first.block}  {name}  {config_text(first.config)}"
 
     def _arm_name(self, arm: Arm) -> str:
         """Return an arm's name, with its hardware if the arms use several."""

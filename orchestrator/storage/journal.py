@@ -109,7 +109,7 @@ class TrialFinished:
 
 @dataclass(frozen=True, slots=True)
 class RoundFinished:
-    """The end of an interleaved round: all of its trials, or none where the driver was killed."""
+    """The end of a round of several trials: all, or none where the driver was killed."""
 
     record: Literal["round_finished"] = field(default="round_finished", kw_only=True)
     finished: list[FinishedTrial]
@@ -129,7 +129,7 @@ class StopDecided:
 
 @dataclass(frozen=True, slots=True)
 class AttemptLost:
-    """An attempt at the trials of an assignment that was lost with its worker or its node.
+    """An attempt at the trials of a round that was lost with its worker or its node.
 
     `slot_s` is how long they had their slot together. A retry is charged for it when it ends.
     """

@@ -105,6 +105,6 @@ def finish_all_assignments(
             out.append(assigned[0])
         assert out, "nothing is out and nothing can be issued, yet the sweep is not done"
         issue = out.pop(0)
-        dispatcher.finish(issue, outcome or build_outcome())
+        dispatcher.finish(issue, *(outcome or build_outcome() for _ in issue.trials))
         finished.append(issue)
     return finished

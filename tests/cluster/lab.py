@@ -1,5 +1,6 @@
 """A real cluster on one machine: a Ray head, unlike workers, and MLflow on PostgreSQL."""
 
+import itertools
 import json
 import os
 import secrets
@@ -116,7 +117,9 @@ class Lab:
         journal = f"{HOME}/sweeps/{sweep}/1/journal.jsonl"
         lines = self.head.run("cat", journal).out.split("\n")[:-1]
         records = [json.loads(line) for line in lines]
-        return [line["finished"] for line in records if line["record"] == "trial_finished"]
+        alone = [line["finished"] for line in records if line["record"] == "trial_finished"]
+        rounds = [line["finished"] for line in records if line["record"] == "round_finished"]
+        return [*alone, *itertools.chain.from_iterable(rounds)]
 
     def children(self, sweep: str) -> list[dict[str, Any]]:
         done = self.mlflow.run("python", "-c", _RUNS, sweep, environ=self._store_named()).expect()

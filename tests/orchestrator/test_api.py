@@ -362,7 +362,7 @@ def test_a_signal_before_the_first_trial_interrupts_the_script(
 def test_progress_goes_to_the_logger(caplog: pytest.LogCaptureFixture) -> None:
     laid = build_plan(classify([build_node("a")]))
     with caplog.at_level("INFO", "rnnsweep"), Watcher(laid) as view:
-        view.trial_finished(build_full_trial().trial, build_full_trial().outcome)
+        view.round_finished([build_full_trial()])
         view.warn("a GPU is lost")
     assert "block 0  tensorflow/portable" in caplog.messages[0]
     assert [record.levelname for record in caplog.records] == ["INFO", "WARNING"]

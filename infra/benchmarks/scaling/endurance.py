@@ -91,14 +91,14 @@ def restart(home: Path = HOME, trials: int = TRIALS) -> list[dict[str, Any]]:
 
 
 def _seconds(home: Path, command: str, argument: object, journal: Path | None = None) -> float:
-    """Return how long a command takes, or until a trial is in the journal; then it is stopped."""
+    """Return how long a command takes, or until a round is in the journal; then it is stopped."""
     environ = {**os.environ, "RNNSWEEP_HOME": str(home)}
     size = journal.stat().st_size if journal else 0
     words = [sys.executable, "-m", "orchestrator", command, str(argument)]
     began_s = time.monotonic()
     with subprocess.Popen(words, env=environ, stdout=subprocess.DEVNULL) as process:
         while process.poll() is None:
-            if journal and b"trial_finished" in journal.read_bytes()[size:]:
+            if journal and b"round_finished" in journal.read_bytes()[size:]:
                 took_s = time.monotonic() - began_s
                 process.send_signal(signal.SIGINT)
                 process.wait()

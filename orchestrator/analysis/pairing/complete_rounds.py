@@ -118,12 +118,15 @@ class CompleteRounds:
         return replace(self, trials={a: t for a, t in self.trials.items() if a not in arms})
 
     def not_interleaved(self, arms: Sequence[Arm]) -> frozenset[Round]:
-        """Return the rounds in which some of these arms should have been interleaved and were not.
+        """Return the rounds in which some of these arms should have taken turns and did not.
 
-        Arms on one hardware class and node are interleaved: they share the machine's state.
+        Arms on one hardware class and node that are only timed must have: what is compared are
+        short turns in one state of the machine.
         """
         ids: dict[tuple[HardwareRef, str, Round], set[str]] = defaultdict(set)
         for arm in arms:
+            if arm.measure != "timing":
+                continue
             for place, trials in self.trials.get(arm, {}).items():
                 if trials and (round_id := trials[-1].round_id):
                     ids[arm.hardware_class, trials[-1].node, place].add(round_id)

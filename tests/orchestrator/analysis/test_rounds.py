@@ -274,6 +274,8 @@ def test_other_hardware_and_other_nodes_have_interleaved_rounds_of_their_own() -
     assert away.not_interleaved((ON_GPU, SLICED)) == set()
     alone = summarise(interleaved_sweep(range(8)))
     assert (alone.comparisons[0].pairs, alone.rankings) == ((), ())
+    whole = interleaved_sweep((1, 4), (PORTABLE, XLA))
+    assert match(whole).not_interleaved((PORTABLE, XLA)) == set(), "an arm was added later"
     nodes = tuple(change_trial(t, node="a" if t.arm == BASE else "b") for t in record.trials)
     assert match(replace(record, trials=nodes)).not_interleaved((BASE, SLICED)) == set()
 

@@ -106,8 +106,8 @@ def test_the_log_of_a_sweep_has_each_trial_and_the_output_of_failed_ones(
     trial = build_full_trial()
     with quiet(folder.log) as console:
         view = LiveView(console, build_plan(classify([build_node("a")])))
-        view.trial_finished(trial.trial, trial.outcome)
-        view.trial_finished(trial.trial, build_failed_trial().outcome)
+        view.round_finished([trial])
+        view.round_finished([build_failed_trial()])
     code, out, _ = run("logs", "mine")
     first, second, third, *output = out.splitlines()
     assert code == 0 and "8.12 ms/step" in first and "FAILED (crash)" in second

@@ -37,6 +37,9 @@ def laid(
     [
         pytest.param({}, 8, id="each of four slow nodes has one at work and a next one"),
         pytest.param({"over": "gpu"}, 5, id="four GPUs and a next one"),
+        pytest.param(
+            {"over": "gpu", "implementations": ["python/a", "python/b"]}, 5, id="rounds of two arms"
+        ),
         pytest.param({"over": "cpu"}, 8, id="slow nodes alone are read"),
         pytest.param({"repeats": 2}, 8, id="two repeats"),
         pytest.param({"over": "gpu", "repeats": 2}, 3, id="two repeats on four GPUs"),

@@ -8,8 +8,8 @@ import pytest
 
 from orchestrator.core.arms import Arm, Usage
 from orchestrator.core.criteria import HardwarePrice
-from orchestrator.core.trial import FinishedTrial, Outcome, Telemetry
-from orchestrator.planning.pricing import price_of, priced, repriced
+from orchestrator.core.trial import FailureRecord, FinishedTrial, Outcome, Telemetry
+from orchestrator.planning.pricing import price_of, priced, repriced, slot_s
 from orchestrator.spec import Price, Problem, SpecError, parse_spec
 from tests.building.hardware import build_cpu_use, build_gpu_use
 from tests.building.specs import build_spec_text
@@ -163,6 +163,18 @@ def test_trials_that_took_turns_share_the_price_of_their_round() -> None:
     turns = [hour_long(block, round_id="12.3") for block in (0, 0, 1)]
     costs = [trial.metrics["cost_usd"] for trial in repriced(turns, cheap(2.0))]
     assert costs == [1.0, 1.0, 2.0]
+
+
+def test_the_trials_of_a_round_pay_for_the_time_that_each_of_them_worked() -> None:
+    """A failed one, of which that is not recorded, pays an equal part."""
+    fast = Outcome("complete", 0.0, 1800.0, metrics={"train_s": 250.0, "compile_s": 50.0})
+    slow = Outcome("complete", 10.0, 3600.0, metrics={"train_s": 900.0})
+    failed = Outcome("failed", 20.0, 2000.0, failure=FailureRecord("hung", "no sign"))
+    together = [fast, slow, failed]
+    shares = [slot_s(outcome, together) for outcome in together]
+    assert shares == pytest.approx([600.0, 1800.0, 1200.0])
+    ended = priced(slow, T4, [price(usd_per_hour=2.0)], together, lost_s=900.0)
+    assert ended.metrics["cost_usd"] == pytest.approx(1.5)
 
 
 def test_the_basis_says_that_the_cost_of_lost_attempts_is_missing() -> None:

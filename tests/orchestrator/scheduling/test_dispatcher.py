@@ -100,7 +100,7 @@ def at_work_until_done(
 
 def test_a_cpu_arm_takes_turns_with_several_gpus_at_work_at_once() -> None:
     laid = build_plan(
-        classify([build_node("big", cpus=8, gpus=4)]), implementations=2, blocks=10, repeats=2
+        classify([build_node("big", cpus=8, gpus=4)]), implementations=2, blocks=10, repeats=4
     )
     (lane,) = {lane for group in make_lanes(laid) for lane in group.lanes}
     assert (lane.bundle("cpu"), lane.room("cpu")) == ({"CPU": 8}, 1)
@@ -110,7 +110,7 @@ def test_a_cpu_arm_takes_turns_with_several_gpus_at_work_at_once() -> None:
     assert on_gpus.count(4) > 0.7 * len(on_gpus), "all GPUs are at work"
     turns = sum(earlier[0].device != later[0].device for earlier, later in pairwise(seen))
     assert 2 <= turns <= 6, "few turns: each begins with cold trainers"
-    assert max(assignment.trial.block for assignment in seen[0]) <= 3, "there are four slots"
+    assert max(assignment.block for assignment in seen[0]) <= 3, "there are four slots"
 
 
 def idle_with_work(laid: Plan, dispatcher: Dispatcher, at_work: Sequence[Assignment]) -> list[str]:
@@ -148,19 +148,19 @@ def test_no_node_idles_while_it_has_work_that_may_start(data: st.DataObject) -> 
     seed = data.draw(st.integers(0, 1000))
     times = (partial(random.Random(seed).expovariate, 1.0) for _ in range(2))
     scanned = at_work_until_done(build_dispatcher(laid, lanes=ScannedLanes), next(times))
-    dispatcher, ended = build_dispatcher(laid), 0
+    dispatcher = build_dispatcher(laid)
     where: dict[tuple[int, HardwareUse], str] = {}
     for at_work in at_work_until_done(dispatcher, next(times)):
         assert at_work == next(scanned)
         assert not idle_with_work(laid, dispatcher, at_work)
         for assignment in at_work:
-            trial, id_ = assignment.trial, assignment.lane.node.id
-            assert where.setdefault((trial.block, trial.arm.hardware), id_) == id_
-        ended += 1
-    assert ended == len(dispatcher.ledger.finished) == laid.trials
+            for trial in assignment.trials:
+                place = trial.block, trial.arm.hardware
+                assert where.setdefault(place, assignment.lane.node.id) == assignment.lane.node.id
+    assert len(dispatcher.ledger.finished) == laid.trials
 
 
-def test_a_cpu_trial_is_never_handed_out_beside_gpu_trials_of_its_node() -> None:
+def test_a_cpu_round_is_never_handed_out_beside_gpu_rounds_of_its_node() -> None:
     laid = build_plan(classify([build_node("big", cpus=8, gpus=2)]), blocks=6)
     dispatcher, rng = build_dispatcher(laid), random.Random(0)
     turns = list[str]()
@@ -170,27 +170,43 @@ def test_a_cpu_trial_is_never_handed_out_beside_gpu_trials_of_its_node() -> None
         (device,) = {assignment.device for assignment in dispatcher.handed_out}
         turns += [device] if turns[-1:] != [device] else []
         ended = rng.choice(dispatcher.running)
-        dispatcher.finish(ended, build_outcome())
+        dispatcher.finish(ended, *(build_outcome() for _ in ended.trials))
     assert len(dispatcher.ledger.finished) == laid.trials
     assert turns[:3] == ["gpu", "cpu", "gpu"]
 
 
 def test_a_repeat_is_a_round_of_all_arms_with_an_order_and_a_seed_of_its_own() -> None:
     laid = build_plan(classify([build_node("a")]), implementations=4, blocks=5, repeats=3)
-    finished = [assignment.trial for assignment in finish_all_assignments(build_dispatcher(laid))]
-    rounds = [finished[start : start + 4] for start in range(0, len(finished), 4)]
+    rounds = [assignment.trials for assignment in finish_all_assignments(build_dispatcher(laid))]
+    assert len(rounds) == 15
     for members in rounds:
         assert len({(trial.block, trial.repeat, trial.seed) for trial in members}) == 1
         assert len({trial.arm for trial in members}) == 4
     assert len({members[0].seed for members in rounds}) == len(rounds)
-    assert len({tuple(trial.arm for trial in members) for members in rounds}) > 5
+    assert len({tuple(trial.arm for trial in members) for members in rounds}) > 3
     assert [
-        assignment.trial for assignment in finish_all_assignments(build_dispatcher(laid))
-    ] == finished
+        assignment.trials for assignment in finish_all_assignments(build_dispatcher(laid))
+    ] == rounds
 
 
-def test_where_devices_take_turns_a_timed_round_stays_on_one_of_them() -> None:
-    laid = timed(build_plan(classify([build_node("big", cpus=8, gpus=4)])))
+def test_the_arm_of_the_baseline_is_the_first_of_a_round() -> None:
+    laid = build_plan(classify([build_node("a")]), implementations=4, blocks=5)
+    for baseline, first in (
+        (None, "tensorflow/kernel0"),
+        ("tensorflow/kernel2", "tensorflow/kernel2"),
+        ("torch/fused", "tensorflow/kernel0"),  # it cannot run here
+    ):
+        dispatcher = build_dispatcher(laid)
+        dispatcher.baseline = baseline
+        rounds = finish_all_assignments(dispatcher)
+        assert {round_.trials[0].arm.implementation for round_ in rounds} == {first}
+
+
+@pytest.mark.parametrize("measured", [lambda laid: laid, timed], ids=["full", "timing"])
+def test_where_devices_take_turns_a_round_stays_on_one_of_them(
+    measured: Callable[[Plan], Plan],
+) -> None:
+    laid = measured(build_plan(classify([build_node("big", cpus=8, gpus=4)])))
     seen = Counter[str]()
     for at_work in at_work_until_done(build_dispatcher(laid), lambda: 1.0):
         assert {len(assignment.trials) for assignment in at_work} == {2}
@@ -198,6 +214,96 @@ def test_where_devices_take_turns_a_timed_round_stays_on_one_of_them() -> None:
         assert devices == {at_work[0].device}
         seen.update(devices)
     assert seen == {"gpu": 3, "cpu": 3}
+
+
+def test_on_a_node_with_one_gpu_its_arms_take_turns_with_the_arms_of_the_cpu() -> None:
+    laid = build_plan(classify([build_node("one", cpus=4, gpus=1)]), implementations=1, blocks=2)
+    rounds = finish_all_assignments(build_dispatcher(laid))
+    assert [len(round_.trials) for round_ in rounds] == [2, 2]
+    assert {trial.arm.device for trial in rounds[0].trials} == {"cpu", "gpu"}
+    assert {round_.device for round_ in rounds} == {"gpu"}
+
+
+def test_arms_that_train_whole_and_arms_that_are_timed_have_rounds_of_their_own() -> None:
+    both = (*ONE_NODE.possible, *timed(ONE_NODE).possible)
+    rounds = finish_all_assignments(build_dispatcher(replace(ONE_NODE, possible=both)))
+    assert [{trial.arm.measure for trial in round_.trials} for round_ in rounds] == [
+        {round_.measure} for round_ in rounds
+    ]
+    assert sorted((round_.measure, len(round_.trials)) for round_ in rounds) == [
+        ("full", 2),
+        ("timing", 2),
+    ]
+
+
+def test_trials_that_have_ended_are_left_out_of_their_round() -> None:
+    laid = build_plan(classify([build_node("a")]), implementations=3, blocks=2)
+    block = Block(0, {"units": 0})
+    ended = make_trial(IDENTITY, block, laid.arms[1], 0)
+    dispatcher = build_dispatcher(laid)
+    dispatcher.restore([block, FinishedTrial(ended, build_outcome())])
+    first, second = finish_all_assignments(dispatcher)
+    assert {trial.arm for trial in first.trials} == {laid.arms[0], laid.arms[2]}
+    assert {trial.arm for trial in second.trials} == {*laid.arms}
+
+
+def test_a_lost_round_is_handed_out_again_whole_and_next() -> None:
+    laid = build_plan(classify([build_node("a")]), implementations=3, blocks=3)
+    dispatcher = build_dispatcher(laid)
+    (first, _), (waiting, _) = handed_out = list(iter(dispatcher.next, None))
+    assert (len(handed_out), dispatcher.out, dispatcher.running) == (2, 2, [first])
+    dispatcher.give_back(first)
+    again = next_of(dispatcher)
+    assert (again.trials, again.attempt) == (first.trials, 2)
+    for assignment in (waiting, again):
+        dispatcher.give_back(assignment, charged=False)
+    again, later = next_of(dispatcher), next_of(dispatcher)
+    assert (again.trials, again.attempt) == (first.trials, 2)
+    assert (later.trials, later.attempt) == (waiting.trials, 1)
+
+
+def next_of(dispatcher: Dispatcher) -> Assignment:
+    handed_out = dispatcher.next()
+    assert handed_out is not None
+    return handed_out[0]
+
+
+def test_an_arm_that_is_stopped_leaves_the_rounds_to_come() -> None:
+    laid = build_plan(classify([build_node("a")]), implementations=3, blocks=4)
+    dispatcher = build_dispatcher(laid, failures=FailureLimit(1))
+    running, waiting = next_of(dispatcher), next_of(dispatcher)
+    assert not dispatcher.is_obsolete(waiting)
+    broken = running.trials[1].arm
+    dispatcher.finish(
+        running,
+        *(
+            build_failed_outcome() if trial.arm == broken else build_outcome()
+            for trial in running.trials
+        ),
+    )
+    assert dispatcher.is_obsolete(waiting), "it has not begun"
+    dispatcher.give_back(waiting, charged=False)
+    rest = finish_all_assignments(dispatcher)
+    others = {*laid.arms} - {broken}
+    assert [{trial.arm for trial in round_.trials} for round_ in rest] == [others] * 3
+
+
+def test_the_pruner_follows_the_first_arm_of_a_round_that_objectives_read() -> None:
+    laid = build_plan(classify([build_node("one", cpus=4, gpus=1)]), blocks=2)
+    read = {"val_accuracy": Objective(direction="maximize", over="gpu")}
+    source = ConfigLog()
+    dispatcher = build_dispatcher(laid, source, read)
+    running, waiting = next_of(dispatcher), next_of(dispatcher)
+    followed, other = (trial for trial in running.trials if trial.arm.device == "gpu")
+    unread = running.trials[0]
+    assert unread.arm.device == "cpu", "the baseline"
+    for trial in (unread, other):
+        assert not dispatcher.take_epoch(running, trial, 0, {"val_accuracy": 0.1})
+    assert not dispatcher.take_epoch(running, followed, 0, {"val_accuracy": 0.4})
+    assert dispatcher.take_epoch(running, followed, 1, {"val_accuracy": 0.2})
+    assert dispatcher.take_epoch(running, other, 1, {"val_accuracy": 0.9}), "the round ends"
+    assert [value for _, value in source.log if isinstance(value, tuple)] == [(0, 0.4), (1, 0.2)]
+    assert not dispatcher.take_epoch(waiting, waiting.trials[-1], 0, {"val_accuracy": 0.9})
 
 
 def retimed(
@@ -249,19 +355,35 @@ def test_arms_on_other_hardware_are_no_part_of_a_round() -> None:
 
 
 def end_with_block(
-    dispatcher: Dispatcher, ended: FinishedTrial, out: list[Assignment], rng: random.Random
-) -> FinishedTrial:
-    """Report an epoch; if the pruner ends the block, give back what waits, and end the trial."""
-    metrics = {"val_accuracy": ended.metrics.get("val_accuracy", 1.0)}
-    outcome = replace(ended.outcome, epochs=(EpochRecord(0, 1.0, None, metrics),))
-    if dispatcher.take_epoch(ended.trial, 0, metrics):
-        for other in [assignment for assignment in out if assignment.trial.block == ended.block]:
-            if rng.random() < 0.6:  # it has not begun
-                out.remove(other)
-                dispatcher.give_back(other, charged=False)
-        if outcome.failure is None and rng.random() < 0.8:  # not every workload looks
-            outcome = replace(outcome, status="pruned", metrics={"step_ms": 1.0})
-    return replace(ended, outcome=outcome)
+    dispatcher: Dispatcher,
+    assignment: Assignment,
+    outcomes: Sequence[Outcome],
+    out: list[Assignment],
+    rng: random.Random,
+) -> list[Outcome]:
+    """Report an epoch of each trial; if the pruner ends the block, give back what waits."""
+    values = [{"val_accuracy": o.metrics.get("val_accuracy", 1.0)} for o in outcomes]
+    outcomes = [
+        replace(outcome, epochs=(EpochRecord(0, 1.0, None, metrics),))
+        for outcome, metrics in zip(outcomes, values, strict=True)
+    ]
+    order = rng.sample(range(len(values)), len(values))
+    is_ending = [
+        dispatcher.take_epoch(assignment, assignment.trials[index], 0, values[index])
+        for index in order
+    ]
+    if not is_ending[-1]:
+        return outcomes
+    for other in [other for other in out if other.block == assignment.block]:
+        if rng.random() < 0.6:  # it has not begun
+            out.remove(other)
+            dispatcher.give_back(other, charged=False)
+    return [
+        outcome
+        if outcome.failure is not None or rng.random() < 0.2  # not every workload looks
+        else replace(outcome, status="pruned", metrics={"step_ms": 1.0})
+        for outcome in outcomes
+    ]
 
 
 Lanes: TypeAlias = Sequence[Sequence[LaneGroup]]
@@ -301,19 +423,27 @@ def run_some(
         if lanes and rng.random() < 0.1:
             dispatcher.give_back(assignment, charged=rng.random() < 0.5)
             continue
-        metrics = {"val_accuracy": rng.random(), "step_ms": 10 * rng.lognormvariate(0, 0.1)}
-        outcome = (
+        outcomes = [
             build_failed_outcome()
             if rng.random() < failing
-            else replace(build_outcome(), metrics=metrics)
-        )
-        outcome = replace(outcome, attempt=assignment.attempt, node=assignment.lane.node.id)
-        ended = FinishedTrial(assignment.trial, outcome)
+            else replace(
+                build_outcome(),
+                metrics={
+                    "val_accuracy": rng.random(),
+                    "step_ms": 10 * rng.lognormvariate(0, 0.1),
+                },
+            )
+            for _ in assignment.trials
+        ]
+        outcomes = [
+            replace(outcome, attempt=assignment.attempt, node=assignment.lane.node.id)
+            for outcome in outcomes
+        ]
         if pruning:
-            ended = end_with_block(dispatcher, ended, out, rng)
-        history += [replace(ended, trial=trial) for trial in assignment.trials]
-        dispatcher.finish(assignment, *(ended.outcome for _ in assignment.trials))
-        assert not {assignment.trial.block for assignment in out} & (
+            outcomes = end_with_block(dispatcher, assignment, outcomes, out, rng)
+        history += map(FinishedTrial, assignment.trials, outcomes)
+        dispatcher.finish(assignment, *outcomes)
+        assert not {assignment.block for assignment in out} & (
             dispatcher.ledger.pruned - dispatcher.ending
         )
     records = [
@@ -379,7 +509,7 @@ def test_a_sweep_cut_anywhere_resumes_as_it_was(
     assert later.configs.log == first.configs.log
     assert after.ledger.stop_decision == before.ledger.stop_decision
     assert later.failures.stopped == first.failures.stopped
-    rest = [assignment.trial.key for assignment in finish_all_assignments(after)]
+    rest = [key for assignment in finish_all_assignments(after) for key in assignment.keys]
     assert not set(rest) & set(state.finished)
     begun = {index for index, value in later.configs.log if value == "suggested"}
     running = laid.without(later.failures.stopped).arms

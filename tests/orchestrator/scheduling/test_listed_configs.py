@@ -55,7 +55,7 @@ def work(spec: SweepSpec, history: Events, *, trials: int = 1_000) -> Events:
         done += new
         outcome = build_failed_outcome() if trials % 3 == 0 else build_outcome()
         dispatcher.finish(assignment, outcome)
-        done.append(FinishedTrial(assignment.trial, outcome))
+        done += [FinishedTrial(trial, outcome) for trial in assignment.trials]
         trials -= 1
     return done
 

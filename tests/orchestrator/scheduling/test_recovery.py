@@ -36,7 +36,7 @@ def sample(tmp_path: Path) -> SampleSession:
 
 
 def end(sample: SampleSession, assignment: Assignment, outcome: Outcome | None = None) -> None:
-    sample.session.finish(assignment, outcome or build_outcome())
+    sample.session.finish(assignment, *(outcome or build_outcome() for _ in assignment.trials))
     sample.recovery.count_end(assignment.lane.node, outcome or build_outcome())
 
 
@@ -99,7 +99,7 @@ def test_a_worker_that_is_lost_on_a_node_that_is_there_costs_an_attempt(
     sample.now_s = 61.0  # a node that shows nothing is taken as there in the end
     sample.recovery.settle()
     (second,) = sample.assignments()
-    assert (running.attempt, second.trial, second.attempt) == (1, running.trial, 2)
+    assert (running.attempt, second.trials, second.attempt) == (1, running.trials, 2)
     lose_worker(sample, second)
     sample.present.answered.add("a")
     sample.recovery.settle()
@@ -111,7 +111,7 @@ def test_a_trial_that_takes_nodes_with_it_is_given_up(sample: SampleSession) -> 
     for number in range(3):
         lose_worker(sample, assignment)
         settle(sample, build_node(f"a{number}"), OTHER)
-        second = [other for other in sample.assignments() if other.trial == assignment.trial]
+        second = [other for other in sample.assignments() if other.trials == assignment.trials]
         if number < 2:
             (assignment,) = second
             assert assignment.attempt == number + 2
@@ -166,7 +166,7 @@ def test_a_trial_that_is_given_up_costs_all_of_its_attempts(tmp_path: Path) -> N
     first = sample.assign()
     lose_attempt(sample, first)
     second = next(
-        assignment for assignment in sample.assignments() if assignment.trial == first.trial
+        assignment for assignment in sample.assignments() if assignment.trials == first.trials
     )
     lose_attempt(sample, second)
     assert "in each of 2 attempts" in lost_message(sample)
@@ -182,7 +182,7 @@ def test_a_trial_that_ends_well_costs_its_lost_attempts_too_also_after_a_kill(
     lose_attempt(sample, running)
     sample = sample.killed(build_spec_text(PRICED))
     second = next(
-        assignment for assignment in sample.assignments() if assignment.trial == running.trial
+        assignment for assignment in sample.assignments() if assignment.trials == running.trials
     )
     sample.session.finish(second, Outcome("complete", 200.0, 205.0))
     assert usd(sample) == pytest.approx(0.015)
@@ -236,7 +236,8 @@ def late_node(name: str) -> Node:
 def arms_by_node(assignments: list[Assignment]) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for assignment in assignments:
-        found.setdefault(assignment.lane.node.id, set()).add(assignment.trial.arm.implementation)
+        arms = {trial.arm.implementation for trial in assignment.trials}
+        found.setdefault(assignment.lane.node.id, set()).update(arms)
     return found
 
 
@@ -293,7 +294,7 @@ def test_a_node_that_joins_runs_only_what_can_use_its_gpu(gpu_sample: SampleSess
     while assignments := sample.assignments():
         for assignment in assignments:
             assert assignment.lane.node.id == "late"
-            ran[assignment.trial.arm.implementation] += 1
+            ran.update(trial.arm.implementation for trial in assignment.trials)
             end(sample, assignment)
     assert ran.keys() == {"tensorflow/portable"}
     # Another change of the nodes makes the lanes anew, and the answer still holds.
@@ -306,8 +307,8 @@ def test_a_node_that_joins_runs_only_what_can_use_its_gpu(gpu_sample: SampleSess
         end(sample, assignment)
     while assignments := sample.assignments():
         for assignment in assignments:
-            node, arm = assignment.lane.node.id, assignment.trial.arm.implementation
-            assert node == "t4" or (node, arm) == ("late", "tensorflow/portable")
+            node, arms = assignment.lane.node.id, {t.arm.implementation for t in assignment.trials}
+            assert node == "t4" or (node, arms) == ("late", {"tensorflow/portable"})
             end(sample, assignment)
     assert sample.dispatcher.done
     assert sample.warnings == [
@@ -381,7 +382,7 @@ def test_a_node_that_keeps_failing_is_left_out_if_another_has_its_hardware(
             if not sample.dispatcher.has_lane("a"):
                 break
     assert failed["a"] == 3
-    assert any("node a is excluded: 3 trials in a row" in text for text in sample.warnings)
+    assert any("node a is excluded: 3 rounds in a row" in text for text in sample.warnings)
     assert "a" not in run_all(sample)
     for _ in range(3):
         sample.recovery.nodes.count_end(OTHER, None)

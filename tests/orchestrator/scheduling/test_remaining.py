@@ -33,11 +33,14 @@ from tests.orchestrator.scheduling.test_session import THREE
 MANY: dict[str, Any] = {"space": {"layers": {"low": 1, "high": 99}}}
 
 
-def paced(assignment: Assignment) -> Outcome:
-    """A complete outcome: the baseline takes as long in each block, the others do not."""
-    slow = 1.0 if assignment.trial.arm.implementation == "python/b" else 2.0
-    wobble = 1 + 0.1 * ((assignment.trial.block * 7919) % 13) / 13
-    return build_outcome_of(assignment, step_ms=slow * wobble ** (slow - 1))
+def paced(assignment: Assignment) -> list[Outcome]:
+    """Complete outcomes: the baseline takes as long in each block, the others do not."""
+    outcomes = list[Outcome]()
+    for trial in assignment.trials:
+        slow = 1.0 if trial.arm.implementation == "python/b" else 2.0
+        wobble = 1 + 0.1 * ((trial.block * 7919) % 13) / 13
+        outcomes.append(build_outcome_of(assignment, step_ms=slow * wobble ** (slow - 1)))
+    return outcomes
 
 
 def test_a_decision_that_was_not_written_is_made_again_by_the_next_start(tmp_path: Path) -> None:
@@ -54,7 +57,7 @@ def test_a_decision_that_was_not_written_is_made_again_by_the_next_start(tmp_pat
     out = deque(sample.assignments())
     while (decision := sample.dispatcher.ledger.stop_decision) is None:
         assignment = out.popleft()
-        sample.session.finish(assignment, paced(assignment))
+        sample.session.finish(assignment, *paced(assignment))
         out += sample.assignments()
     assert out
     assert 6 <= decision.blocks < 40
@@ -91,8 +94,11 @@ def test_a_stopped_arm_leaves_nothing_to_run_until_it_is_retried(tmp_path: Path)
         sample.journal.append(record)
     while not sample.dispatcher.done:
         assignment = sample.assign()
-        is_broken = assignment.trial.arm.implementation == "python/b"
-        sample.session.finish(assignment, BROKEN if is_broken else build_outcome_of(assignment))
+        outcomes = (
+            BROKEN if trial.arm.implementation == "python/b" else build_outcome_of(assignment)
+            for trial in assignment.trials
+        )
+        sample.session.finish(assignment, *outcomes)
     (stopped,) = sample.view.arm_stopped.call_args_list
     assert ["val_accuracy" in text for text in sample.warnings] == [True], "no other arm is read"
     assert str(stopped.args[0]) in describe_sweep(tmp_path, "mine")

@@ -82,7 +82,8 @@ def test_without_a_stopped_arm_the_pruner_follows_another_one_that_is_read(
     ended = FinishedTrial(make_trial(IDENTITY, block, first.arm, 0), build_failed_outcome())
     assert ledger.add_outcome(ended)
     suggestions.observe(ended, stops_its_arm=True)
-    assert suggestions.take_epoch(0, second.arm, 0, {"val_accuracy": 0.1}, "key") == follows
+    other = make_trial(IDENTITY, block, second.arm, 0)
+    assert suggestions.take_epoch(other, 0, {"val_accuracy": 0.1}) == follows
     assert suggestions.unread == ([] if follows else ["val_accuracy"])
 
 

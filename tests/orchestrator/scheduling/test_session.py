@@ -12,6 +12,7 @@ from orchestrator.core.arms import Arm, Usage, Variant
 from orchestrator.core.records import Direction
 from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import Outcome
+from orchestrator.execution.job import JobProgress
 from orchestrator.planning.fleets import known_nodes
 from orchestrator.report.chosen import choose
 from orchestrator.scheduling.best_models import BestModels
@@ -50,8 +51,9 @@ def test_the_journal_has_a_trial_before_anybody_else(
     first, second = sample.assign(), sample.assign()
     sample.session.models = models = mock.Mock()
     sample.session.finish(first, COMPLETE)
-    assert [finished.trial for finished in sample.recorded] == [first.trial]
-    assert sample.state().finished[first.trial.key].outcome == COMPLETE
+    assert [finished.trial for finished in sample.recorded] == [*first.trials]
+    stored = sample.state().finished[first.key].outcome
+    assert (stored.status, stored.metrics) == (COMPLETE.status, COMPLETE.metrics)
 
     def full(record: Record) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -130,7 +132,7 @@ def test_the_arm_that_is_chosen_for_the_best_config_keeps_its_model(tmp_path: Pa
 
 
 def test_the_settings_of_an_arm_override_those_of_the_spec(sample: SampleSession) -> None:
-    trial = sample.assign().trial
+    (trial,) = sample.assign().trials
     assert sample.session.request(trial).settings == {"epochs": 2, "units": 1, **trial.config}
     short = replace(trial.arm.hardware, usage=Usage(settings={"epochs": 1}))
     deep = Arm("python/a", short, Variant("deep", {"units": 9}))
@@ -150,8 +152,7 @@ def test_an_objective_that_the_arms_it_reads_lack_is_warned_of_once(
     )
     for _ in range(2 * len(sample.plan.arms)):
         assignment = sample.assign()
-        timed = assignment.trial.arm.measure == "timing"
-        metrics = {"step_ms": 1.0} if timed else COMPLETE.metrics
+        metrics = {"step_ms": 1.0} if assignment.measure == "timing" else COMPLETE.metrics
         sample.session.finish(assignment, replace(COMPLETE, metrics=metrics))
     assert len(sample.warnings) == warned
     assert all("expected los" in text and "received val_acc" in text for text in sample.warnings)
@@ -165,8 +166,12 @@ def test_a_node_is_known_again_with_its_gpus_by_a_trial(tmp_path: Path) -> None:
     assert (known.main_class, known.gpus) == (node.main_class, 2)
 
 
-def test_a_round_is_one_record(tmp_path: Path) -> None:
-    sample = SampleSession(tmp_path, TIMED)
+WHOLE = build_spec_text(THREE, measure="full")
+
+
+@pytest.mark.parametrize("text", [TIMED, WHOLE], ids=["timing", "full"])
+def test_a_round_is_one_record(tmp_path: Path, text: str) -> None:
+    sample = SampleSession(tmp_path, text)
     assignment = sample.assign()
     sample.session.finish(
         assignment, *(build_outcome_of(assignment, index, step_ms=5.0) for index in range(3))
@@ -176,6 +181,28 @@ def test_a_round_is_one_record(tmp_path: Path) -> None:
     assert list(sample.state().finished) == [trial.key for trial in assignment.trials]
     assert [finished.trial for finished in sample.recorded] == list(assignment.trials)
     assert [finished.round_id for finished in sample.recorded] == ["10.000"] * 3
+
+
+def test_each_trial_of_a_round_has_its_own_model(tmp_path: Path) -> None:
+    sample = SampleSession(tmp_path, WHOLE)
+    sample.session.models = models = mock.Mock()
+    assignment = sample.assign()
+    outcomes = [build_outcome_of(assignment, index) for index in range(3)]
+    sample.session.finish(assignment, *outcomes, models=[b"first", b"", b"third"])
+    written = [(call.args[0].trial, call.args[1]) for call in models.write.call_args_list]
+    assert written == list(zip(assignment.trials, [b"first", b"", b"third"], strict=True))
+
+
+def test_an_epoch_belongs_to_its_trial_of_the_round(tmp_path: Path) -> None:
+    pruned = {"sampler": "tpe", "pruner": "median", "objectives": {"val_accuracy": "maximize"}}
+    sample = SampleSession(tmp_path, build_spec_text(THREE, measure="full", **pruned))
+    assignment = sample.assign()
+    metrics = {"val_accuracy": 0.2}  # which `ConfigLog` prunes
+    epochs = [JobProgress(1, metrics, trial=index) for index in (2, 1, 0)]
+    ends = [sample.session.take_progress(assignment, epoch) for epoch in epochs]
+    assert ends == [False, False, True], "the baseline's epoch decides"
+    compiling = JobProgress(0, doing="compiling")
+    assert not sample.session.take_progress(assignment, compiling)
 
 
 FOUR = build_spec_text(THREE, implementations=[f"python/{name}" for name in "abcd"])

@@ -112,13 +112,15 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
 
 
 def finish(count: int, error: BaseException | None = None) -> Callable[..., None]:
+    """Return what runs rounds until so many trials have ended, and then raises the error."""
+
     def run_trials(recovery: Recovery, folder: Path, path: Any, check: Callable[[], None]) -> None:
         session = recovery.session
-        for _ in range(count):
+        while len(session.dispatcher.ledger.finished) < count:
             check()
             assignment = session.assign()
             assert assignment is not None
-            session.finish(assignment, build_outcome())
+            session.finish(assignment, *(build_outcome() for _ in assignment.trials))
         if error is not None:
             raise error
 
@@ -215,7 +217,7 @@ def test_a_resumed_sweep_runs_what_is_missing_and_records_what_the_store_lacks(r
     class View(Watcher):
         count_trial = counted
 
-    result = run(build_spec(BASE), store, trials=finish(4), confirm=confirm, view=View)
+    result = run(build_spec(BASE), store, trials=finish(6), confirm=confirm, view=View)
     assert (result.stopped, result.record.state) == (None, "complete")
     assert [call.args[1] for call in confirm.call_args_list] == [4]
     assert (counted.call_count, len(store.finished)) == (6, 6)
@@ -311,10 +313,13 @@ def test_a_stopped_arm_is_no_longer_current(run: Run) -> None:
         while not recovery.session.dispatcher.done:
             assignment = recovery.session.assign()
             assert assignment is not None
-            is_broken = assignment.trial.arm.implementation == "python/b"
-            recovery.session.finish(
-                assignment, build_failed_outcome() if is_broken else build_outcome()
+            outcomes = (
+                build_failed_outcome()
+                if trial.arm.implementation == "python/b"
+                else build_outcome()
+                for trial in assignment.trials
             )
+            recovery.session.finish(assignment, *outcomes)
 
     store = Store()
     run(build_spec(BASE, limits={"failures": 2}), store, trials=fail)

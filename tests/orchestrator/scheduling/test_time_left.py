@@ -161,8 +161,8 @@ def test_trials_of_a_round_share_its_time() -> None:
         Arm(arm.implementation, build_timing_use(arm.hardware)) for arm in (PORTABLE, XLA)
     )
     together = [
-        build_full_trial(0, portable, started_s=0.0, ended_s=10.0),
-        build_full_trial(0, xla, started_s=2.0, ended_s=12.0),
+        build_full_trial(0, portable, started_s=0.0, ended_s=10.0, round_id="0.000"),
+        build_full_trial(0, xla, started_s=2.0, ended_s=12.0, round_id="0.000"),
     ]
     alone = build_full_trial(3, started_s=0.0, ended_s=5.0)
     assert seconds_in_slot([*together, alone]) == [6.0, 6.0, 5.0]

@@ -17,7 +17,8 @@ from orchestrator.execution.job import Job, JobProgress, job_adapter
 from orchestrator.scheduling import tune_loop
 from orchestrator.scheduling.tune_loop import BlockSearch, ErrorInTune, run_trials
 from tests.building.sessions import SampleSession
-from tests.orchestrator.scheduling.test_session import SPEC, TIMED
+from tests.building.specs import build_spec_text
+from tests.orchestrator.scheduling.test_session import SPEC, THREE, TIMED
 
 COMPLETE = Outcome("complete", 0.0, 1.0)
 RUNS = {"progress": JobProgress(1)}
@@ -84,10 +85,10 @@ def test_an_actor_has_one_tune_trial_for_all_that_its_lane_runs(
     assert search.suggest("b") == BlockSearch.FINISHED
 
 
-def test_a_tune_trial_ends_after_many_jobs_and_its_lane_works_on(
+def test_a_tune_trial_ends_after_many_trials_and_its_lane_works_on(
     monkeypatch: pytest.MonkeyPatch, search: BlockSearch
 ) -> None:
-    monkeypatch.setattr(tune_loop, "_JOBS_PER_TUNE_TRIAL", 2)
+    monkeypatch.setattr(tune_loop, "_TRIALS_PER_TUNE_TRIAL", 2)
     assert isinstance(search.suggest("a"), dict)
     assert isinstance(search.take_outcomes("a", result(COMPLETE)), dict)
     assert search.take_outcomes("a", result(COMPLETE)) is None
@@ -99,16 +100,31 @@ def test_the_actor_is_asked_for_a_round_and_answers_with_all_of_it(tmp_path: Pat
     search = search_of(sample)
     job = job_of(search)
     assert job.timing == Timing(0.02, slice_s=0.5)
-    asked = [job.request, *(partner.request for partner in job.partners)]
+    asked = [trial.request for trial in job.trials]
     implementations = [request.implementation for request in asked]
     assert implementations[0] == "python/b", "the baseline is the one to compare with"
     assert sorted(implementations) == ["python/a", "python/b", "python/c"]
     assert {(request.measure, request.slice_s) for request in asked} == {("timing", 0.5)}
-    assert all(request.settings == job.request.settings for request in asked)
+    assert all(request.settings == asked[0].settings for request in asked)
     failed = Outcome("failed", 1.0, 2.0, failure=FailureRecord("error", "no"))
     search.take_outcomes("a", result(COMPLETE, failed, COMPLETE))
     ended = [(trial.status, trial.arm.implementation) for trial in sample.recorded]
     assert ended == list(zip(["complete", "failed", "complete"], implementations, strict=True))
+
+
+def test_a_round_that_waits_is_handed_out_without_an_arm_that_was_stopped(tmp_path: Path) -> None:
+    sample = SampleSession(tmp_path, build_spec_text(THREE, measure="full", limits={"failures": 1}))
+    search = search_of(sample)
+    first = job_of(search)
+    assert sample.dispatcher.out == 2, "one round waits"
+    failed = Outcome("failed", 1.0, 2.0, failure=FailureRecord("error", "no"))
+    following = search.take_outcomes("a", result(COMPLETE, failed, COMPLETE))
+    assert following is not None
+    second = job_adapter.validate_json(following["job"])
+    implementations = [
+        {trial.request.implementation for trial in job.trials} for job in (first, second)
+    ]
+    assert implementations[0] - implementations[1] == {first.trials[1].request.implementation}
 
 
 def test_a_lost_worker_costs_its_trial_an_attempt(
@@ -154,7 +170,7 @@ def test_an_error_of_ours_is_not_tunes_to_handle(
     sample: SampleSession, search: BlockSearch
 ) -> None:
     error = RuntimeError("the view broke")
-    sample.view.job_progressed.side_effect = sample.view.trial_finished.side_effect = error
+    sample.view.job_progressed.side_effect = sample.view.round_finished.side_effect = error
     search.suggest("a")
     reported: Any
     for call, reported in (
