@@ -1,0 +1,322 @@
+"""Which statistic over turns tells the ratio of two arms' times on a busy machine?
+
+Arms take turns in random order: on the quiet machine, which is the truth, and beside processes
+that take 50 or 100 % of one core or of each core, steadily, in bursts or in spells. From the raw
+times come turns of several lengths and blocks of several numbers of turns. An error is the
+logarithm of a ratio beside a load by the same processes' quiet ratio; the price of a statistic is
+the width of quiet ratios, relative to the median's.
+
+Chen and Revels, "Robust benchmarking in noisy environments" (2016), argue for the minimum, because
+other processes only ever add time. The minimum falls with the number of turns, which is therefore
+the same for the arms of a block.
+
+The program ends after so many minutes. The same command resumes with the groups that are missing,
+and with `--minutes 0` it only reports.
+"""
+
+import argparse
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+import pandas as pd
+
+from infra.benchmarks import rig
+from infra.benchmarks.turns import analysis
+from infra.benchmarks.turns.analysis import Error, Width, typical
+from infra.benchmarks.turns.measuring import BASE, LOADS, QUIET, Group, measure
+from infra.benchmarks.turns.statistics import STATISTICS
+from orchestrator.storage.home import sweep_home
+
+ARMS = (BASE, "torch/fused", "jax/portable")
+SIZES = (24, 64, 160)
+_WIDER = 1.1
+"""A chosen statistic may be so much wider on the quiet machine than the reference."""
+
+_LIKE = 0.01
+"""Median errors that differ by no more are alike; then the largest error decides."""
+
+_REFERENCES = ("median", "mean of logs")
+_DETAILED = 0.1, 16
+"""The length and the number of the turns that the detailed tables are about."""
+
+
+class Findings:
+    """Errors and widths of a benchmark, by length and number of turns and by statistic."""
+
+    def __init__(self, groups: Sequence[Group]) -> None:
+        self.errors = analysis.errors(groups)
+        self._by_place = defaultdict[tuple[float, int, str, str], list[Error]](list)
+        for error in self.errors:
+            place = error.length_s, error.turns, error.statistic, error.load
+            self._by_place[place].append(error)
+        self.widths = {
+            (width.length_s, width.turns, width.statistic): width
+            for width in analysis.widths(groups)
+        }
+
+    def of(self, length_s: float, turns: int, statistic: str, load: str) -> list[Error]:
+        """Return the errors of all groups and arms."""
+        return self._by_place[length_s, turns, statistic, load]
+
+    def typical(
+        self, length_s: float, turns: int, statistic: str, load: str
+    ) -> tuple[float, float] | None:
+        """Return the median and the largest absolute error; None if nothing is measured."""
+        return typical([one.errors() for one in self.of(length_s, turns, statistic, load)])
+
+    def width(self, length_s: float, turns: int, statistic: str) -> Width:
+        """Return how the statistic varies on the quiet machine."""
+        return self.widths[length_s, turns, statistic]
+
+    def relative_width(
+        self, length_s: float, turns: int, statistic: str, reference: str
+    ) -> float | None:
+        """Return the statistic's width within processes by the reference's; None if not known."""
+        own = self.width(length_s, turns, statistic).within
+        usual = self.width(length_s, turns, reference).within
+        return own / usual if own is not None and usual else None
+
+    def allowed(self, length_s: float, turns: int, reference: str) -> list[str]:
+        """Return the statistics that are hardly wider than the reference on the quiet machine."""
+        return [
+            statistic
+            for statistic in STATISTICS
+            if (wider := self.relative_width(length_s, turns, statistic, reference)) is not None
+            and wider <= _WIDER
+        ]
+
+    def chosen(
+        self, length_s: float, turns: int, loads: Sequence[str], reference: str
+    ) -> tuple[str, float, float] | None:
+        """Return the allowed statistic of the smallest error, with its median and largest error.
+
+        Over several loads the mean of the median errors counts, and the largest of all.
+        """
+        candidates = list[tuple[str, float, float]]()
+        for statistic in self.allowed(length_s, turns, reference):
+            found = [self.typical(length_s, turns, statistic, load) for load in loads]
+            known = [one for one in found if one is not None]
+            if known:
+                middle, largest = fmean(one[0] for one in known), max(one[1] for one in known)
+                candidates.append((statistic, middle, largest))
+        if not candidates:
+            return None
+        smallest = min(middle for _, middle, _ in candidates)
+        alike = [one for one in candidates if one[1] <= smallest + _LIKE]
+        return min(alike, key=lambda one: one[2])
+
+
+def _main_table(findings: Findings, length_s: float, turns: int) -> str:
+    rows = []
+    for statistic in STATISTICS:
+        width = findings.width(length_s, turns, statistic)
+        usual = findings.width(length_s, turns, "median")
+        row: dict[str, Any] = {"name": statistic}
+        for load in LOADS:
+            found = findings.typical(length_s, turns, statistic, load.name)
+            row[load.name] = f"{found[0]:.2f} {found[1]:.2f}" if found else None
+        row["width"] = width.within
+        row["× median"] = findings.relative_width(length_s, turns, statistic, "median")
+        row["processes"] = width.across
+        row["× median's"] = width.across / usual.across if width.across and usual.across else None
+        rows.append(row)
+    formats = {
+        **{load.name: "" for load in LOADS},
+        "width": ".3f",
+        "× median": ".2f",
+        "processes": ".3f",
+        "× median's": ".2f",
+    }
+    return rig.table(rows, formats)
+
+
+def _other_truths(findings: Findings, length_s: float, turns: int) -> str:
+    """Format median errors against the median's quiet value, and without disturbed turns."""
+    rows = []
+    for statistic in STATISTICS:
+        row: dict[str, Any] = {"name": statistic}
+        for load in LOADS:
+            found = findings.of(length_s, turns, statistic, load.name)
+            own = typical([one.errors() for one in found])
+            to_median = typical([one.errors_to_median() for one in found])
+            aside = typical([one.errors_without_disturbed() for one in found])
+            row[load.name] = (
+                " ".join(f"{one[0]:.2f}" for one in (own, to_median, aside))
+                if own and to_median and aside
+                else None
+            )
+        rows.append(row)
+    return rig.table(rows, {load.name: "" for load in LOADS})
+
+
+def _ratios(findings: Findings, length_s: float, turns: int) -> str:
+    """Format the ratios by load, arm and size: the median over windows and processes."""
+    rows = []
+    for load in LOADS:
+        of_load = [
+            error
+            for error in findings.errors
+            if (error.length_s, error.turns, error.load) == (length_s, turns, load.name)
+        ]
+        for arm, units in sorted({(error.arm, error.units) for error in of_load}):
+            of_arm = [error for error in of_load if (error.arm, error.units) == (arm, units)]
+            row: dict[str, Any] = {"name": f"{load.name}: {arm}, {units}"}
+            row["quiet"] = math.exp(median(error.quiet_median for error in of_arm))
+            for statistic in STATISTICS:
+                found = [
+                    value
+                    for error in of_arm
+                    if error.statistic == statistic
+                    for value in error.found
+                ]
+                row[statistic] = math.exp(median(found)) if found else None
+            rows.append(row)
+    return rig.table(rows, {"quiet": ".2f", **dict.fromkeys(STATISTICS, ".2f")})
+
+
+def _by_time(findings: Findings, statistic: str) -> str:
+    """Format a statistic's errors by the time that the turns of an arm take."""
+    plans = sorted(
+        ((length_s, turns) for length_s in analysis.LENGTHS_S for turns in analysis.NUMBERS),
+        key=lambda plan: plan[0] * plan[1],
+    )
+    rows = []
+    for length_s, turns in plans:
+        row: dict[str, Any] = {"name": f"{turns} × {length_s:g} s", "s": length_s * turns}
+        for load in LOADS:
+            found = findings.typical(length_s, turns, statistic, load.name)
+            row[load.name] = f"{found[0]:.2f} {found[1]:.2f}" if found else None
+        row["width"] = findings.width(length_s, turns, statistic).within
+        rows.append(row)
+    return rig.table(rows, {"s": ".1f", **{load.name: "" for load in LOADS}, "width": ".3f"})
+
+
+def _conclusions(findings: Findings) -> Iterator[str]:
+    for reference in _REFERENCES:
+        yield (
+            f"smallest error at no more than {_WIDER - 1:.0%} more quiet width than the"
+            f" {reference} (median error, largest error):"
+        )
+        for length_s in analysis.LENGTHS_S:
+            for turns in analysis.NUMBERS:
+                names = {load.name: [load.name] for load in LOADS}
+                names["all loads"] = [load.name for load in LOADS]
+                found = {
+                    name: findings.chosen(length_s, turns, loads, reference)
+                    for name, loads in names.items()
+                }
+                texts = [
+                    f"{name}: {one[0]} ({one[1]:.2f}, {one[2]:.2f})"
+                    for name, one in found.items()
+                    if one
+                ]
+                if texts:
+                    yield f"  {turns} turns of {length_s:g} s: {'; '.join(texts)}"
+
+
+def _observed(groups: Sequence[Group]) -> Iterator[str]:
+    """Yield what others took in the cells of each load, and how many rounds there are."""
+    for load in (QUIET, *LOADS):
+        rounds = [
+            one
+            for group in groups
+            for cell in group.cells
+            if cell.load == load.name
+            for one in cell.rounds
+        ]
+        shares = [
+            100 * one.taken_s / one.total_s for one in rounds if one.taken_s and one.total_s
+        ] or [0.0]
+        disturbed = sum(analysis.excess(one) > 0 for one in rounds)
+        yield (
+            f"  {load.name}: others took {median(shares):.0f} % of the CPUs in the middle,"
+            f" {max(shares):.0f} % at most; {disturbed} of {len(rounds)} rounds were disturbed"
+        )
+
+
+def report(groups: Sequence[Group], environment: dict[str, str], output: Path | None) -> None:
+    """Print the tables and conclusions; with a folder, write them there."""
+    findings = Findings(groups)
+    if not findings.errors:
+        print("Too few undisturbed rounds were measured on the quiet machine")
+        return
+    repeats = {group.repeat for group in groups}
+    lines = [
+        "Statistics over turns: errors of log ratios beside other processes",
+        f"{len(groups)} groups of {len(repeats)} repeats, each in fresh processes;"
+        f" base {BASE}; disturbed quiet rounds are left out of the truth",
+        *_observed(groups),
+        "",
+        "columns: median and largest |log error| by load, against the statistic's own quiet value;",
+        "width: standard deviation of a quiet log ratio over samples of the same processes;",
+        "processes: of the quiet values of fresh processes",
+    ]
+    for length_s in analysis.LENGTHS_S:
+        for turns in analysis.NUMBERS:
+            lines += [
+                "",
+                f"{turns} turns of {length_s:g} s",
+                _main_table(findings, length_s, turns),
+            ]
+    length_s, detailed = _DETAILED
+    overall = findings.chosen(*_DETAILED, [load.name for load in LOADS], "median")
+    statistic = overall[0] if overall else "median"
+    lines += [
+        "",
+        f"{detailed} turns of {length_s:g} s, median |log error|: against the own quiet value;",
+        "against the median's quiet value; against the own one when disturbed turns are set aside",
+        f"(others over {analysis.LIMIT_PCT:.0f} % of the CPUs, while {analysis.LEAST} are left)",
+        _other_truths(findings, *_DETAILED),
+        "",
+        f"{detailed} turns of {length_s:g} s, times as fast as the base arm",
+        _ratios(findings, *_DETAILED),
+        "",
+        f"{statistic}, by the time that an arm's turns take",
+        _by_time(findings, statistic),
+        "",
+        *_conclusions(findings),
+    ]
+    rows = [
+        {
+            **asdict(error),
+            "found": [round(value, 4) for value in error.found],
+            "found_without_disturbed": [round(v, 4) for v in error.found_without_disturbed],
+        }
+        for error in findings.errors
+    ]
+    spread = [asdict(width) for width in findings.widths.values()]
+    with pd.option_context("display.width", 250):
+        rig.publish(output, "turn_statistics", environment, lines, errors=rows, widths=spread)
+
+
+def main() -> None:
+    parser = rig.arguments(__doc__)
+    parser.add_argument("--minutes", type=float, default=20, help="end after so long")
+    parser.add_argument("--repeats", type=int, default=3, help="times that all processes are fresh")
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="LSTM units")
+    parser.add_argument("--arms", nargs="+", default=ARMS, help="the base arm is among them")
+    asked: argparse.Namespace = parser.parse_args()
+    folder = asked.output or sweep_home()
+    folder.mkdir(parents=True, exist_ok=True)
+    environment = rig.environment("keras", "tensorflow", "jax", "torch")
+    wanted = [
+        (repeat, units, tuple(asked.arms))
+        for repeat in range(asked.repeats)
+        for units in asked.sizes
+    ]
+    groups = measure(
+        wanted,
+        asked.minutes,
+        folder / "turn_statistics.jsonl",
+        lambda text: print(text, flush=True),
+    )
+    report(groups, environment, asked.output)
+
+
+if __name__ == "__main__":
+    main()
