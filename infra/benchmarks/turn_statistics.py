@@ -18,7 +18,7 @@ import argparse
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -40,7 +40,26 @@ _WIDER = 1.1
 _LIKE = 0.01
 """Median errors that differ by no more are alike; then the largest error decides."""
 
-_REFERENCES = ("median", "mean of logs")
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What a statistic's quiet width is compared with."""
+
+    reference: str
+    with_processes: bool
+    """Whether the width includes the spread over fresh processes, as an interval over blocks."""
+
+    @property
+    def column(self) -> str:
+        """The heading of the column of widths by the reference's."""
+        return f"{'total ' if self.with_processes else ''}× {self.reference}"
+
+    def __str__(self) -> str:
+        kind = "total width" if self.with_processes else "width"
+        return f"{_WIDER - 1:.0%} more quiet {kind} than the {self.reference}"
+
+
+PRICES = (Price("median", False), Price("median", True), Price("mean of logs", False))
 _DETAILED = 0.1, 16
 """The length and the number of the turns that the detailed tables are about."""
 
@@ -69,36 +88,32 @@ class Findings:
         """Return the median and the largest absolute error; None if nothing is measured."""
         return typical([one.errors() for one in self.of(length_s, turns, statistic, load)])
 
+    def is_measured(self, length_s: float, turns: int) -> bool:
+        """Return whether a cell beside a load has so many turns."""
+        return any(self.typical(length_s, turns, "median", load.name) for load in LOADS)
+
     def width(self, length_s: float, turns: int, statistic: str) -> Width:
         """Return how the statistic varies on the quiet machine."""
         return self.widths[length_s, turns, statistic]
 
-    def relative_width(
-        self, length_s: float, turns: int, statistic: str, reference: str
-    ) -> float | None:
-        """Return the statistic's width within processes by the reference's; None if not known."""
-        own = self.width(length_s, turns, statistic).within
-        usual = self.width(length_s, turns, reference).within
-        return own / usual if own is not None and usual else None
-
-    def allowed(self, length_s: float, turns: int, reference: str) -> list[str]:
-        """Return the statistics that are hardly wider than the reference on the quiet machine."""
-        return [
-            statistic
-            for statistic in STATISTICS
-            if (wider := self.relative_width(length_s, turns, statistic, reference)) is not None
-            and wider <= _WIDER
-        ]
+    def relative_width(self, length_s: float, turns: int, statistic: str, price: Price) -> float:
+        """Return the statistic's width by the reference's; NaN if not known."""
+        own, usual = (self.width(length_s, turns, one) for one in (statistic, price.reference))
+        if price.with_processes:
+            return own.total / usual.total if usual.total else math.nan
+        return own.within / usual.within if usual.within else math.nan
 
     def chosen(
-        self, length_s: float, turns: int, loads: Sequence[str], reference: str
+        self, length_s: float, turns: int, loads: Sequence[str], price: Price
     ) -> tuple[str, float, float] | None:
         """Return the allowed statistic of the smallest error, with its median and largest error.
 
         Over several loads the mean of the median errors counts, and the largest of all.
         """
         candidates = list[tuple[str, float, float]]()
-        for statistic in self.allowed(length_s, turns, reference):
+        for statistic in STATISTICS:
+            if not self.relative_width(length_s, turns, statistic, price) <= _WIDER:  # or unknown
+                continue
             found = [self.typical(length_s, turns, statistic, load) for load in loads]
             known = [one for one in found if one is not None]
             if known:
@@ -115,22 +130,20 @@ def _main_table(findings: Findings, length_s: float, turns: int) -> str:
     rows = []
     for statistic in STATISTICS:
         width = findings.width(length_s, turns, statistic)
-        usual = findings.width(length_s, turns, "median")
         row: dict[str, Any] = {"name": statistic}
         for load in LOADS:
             found = findings.typical(length_s, turns, statistic, load.name)
             row[load.name] = f"{found[0]:.2f} {found[1]:.2f}" if found else None
         row["width"] = width.within
-        row["× median"] = findings.relative_width(length_s, turns, statistic, "median")
-        row["processes"] = width.across
-        row["× median's"] = width.across / usual.across if width.across and usual.across else None
+        row["total"] = width.total
+        for price in PRICES:
+            row[price.column] = findings.relative_width(length_s, turns, statistic, price)
         rows.append(row)
     formats = {
         **{load.name: "" for load in LOADS},
         "width": ".3f",
-        "× median": ".2f",
-        "processes": ".3f",
-        "× median's": ".2f",
+        "total": ".3f",
+        **{price.column: ".2f" for price in PRICES},
     }
     return rig.table(rows, formats)
 
@@ -187,6 +200,8 @@ def _by_time(findings: Findings, statistic: str) -> str:
     )
     rows = []
     for length_s, turns in plans:
+        if not findings.is_measured(length_s, turns):
+            continue
         row: dict[str, Any] = {"name": f"{turns} × {length_s:g} s", "s": length_s * turns}
         for load in LOADS:
             found = findings.typical(length_s, turns, statistic, load.name)
@@ -196,27 +211,20 @@ def _by_time(findings: Findings, statistic: str) -> str:
     return rig.table(rows, {"s": ".1f", **{load.name: "" for load in LOADS}, "width": ".3f"})
 
 
-def _conclusions(findings: Findings) -> Iterator[str]:
-    for reference in _REFERENCES:
-        yield (
-            f"smallest error at no more than {_WIDER - 1:.0%} more quiet width than the"
-            f" {reference} (median error, largest error):"
-        )
-        for length_s in analysis.LENGTHS_S:
-            for turns in analysis.NUMBERS:
-                names = {load.name: [load.name] for load in LOADS}
-                names["all loads"] = [load.name for load in LOADS]
-                found = {
-                    name: findings.chosen(length_s, turns, loads, reference)
-                    for name, loads in names.items()
-                }
-                texts = [
-                    f"{name}: {one[0]} ({one[1]:.2f}, {one[2]:.2f})"
-                    for name, one in found.items()
-                    if one
-                ]
-                if texts:
-                    yield f"  {turns} turns of {length_s:g} s: {'; '.join(texts)}"
+def _conclusions(findings: Findings, price: Price) -> str:
+    """Format the statistic of the smallest error by load, with its median and largest error."""
+    columns = {load.name: [load.name] for load in LOADS}
+    columns["all loads"] = [load.name for load in LOADS]
+    rows = []
+    for length_s in analysis.LENGTHS_S:
+        for turns in analysis.NUMBERS:
+            row: dict[str, Any] = {}
+            for name, loads in columns.items():
+                if found := findings.chosen(length_s, turns, loads, price):
+                    row[name] = f"{found[0]} {found[1]:.2f} {found[2]:.2f}"
+            if row:
+                rows.append({"name": f"{turns} × {length_s:g} s", **row})
+    return rig.table(rows, dict.fromkeys(columns, ""))
 
 
 def _observed(groups: Sequence[Group]) -> Iterator[str]:
@@ -234,8 +242,8 @@ def _observed(groups: Sequence[Group]) -> Iterator[str]:
         ] or [0.0]
         disturbed = sum(analysis.excess(one) > 0 for one in rounds)
         yield (
-            f"  {load.name}: others took {median(shares):.0f} % of the CPUs in the middle,"
-            f" {max(shares):.0f} % at most; {disturbed} of {len(rounds)} rounds were disturbed"
+            f"  {load.name}: {load.description()}; others took {median(shares):.0f} % of the CPUs"
+            f" (median; at most {max(shares):.0f} %); {disturbed} of {len(rounds)} rounds disturbed"
         )
 
 
@@ -254,17 +262,15 @@ def report(groups: Sequence[Group], environment: dict[str, str], output: Path | 
         "",
         "columns: median and largest |log error| by load, against the statistic's own quiet value;",
         "width: standard deviation of a quiet log ratio over samples of the same processes;",
-        "processes: of the quiet values of fresh processes",
+        "total: with the spread over fresh processes",
     ]
     for length_s in analysis.LENGTHS_S:
         for turns in analysis.NUMBERS:
-            lines += [
-                "",
-                f"{turns} turns of {length_s:g} s",
-                _main_table(findings, length_s, turns),
-            ]
+            if findings.is_measured(length_s, turns):
+                table = _main_table(findings, length_s, turns)
+                lines += ["", f"{turns} turns of {length_s:g} s", table]
     length_s, detailed = _DETAILED
-    overall = findings.chosen(*_DETAILED, [load.name for load in LOADS], "median")
+    overall = findings.chosen(*_DETAILED, [load.name for load in LOADS], PRICES[0])
     statistic = overall[0] if overall else "median"
     lines += [
         "",
@@ -279,7 +285,15 @@ def report(groups: Sequence[Group], environment: dict[str, str], output: Path | 
         f"{statistic}, by the time that an arm's turns take",
         _by_time(findings, statistic),
         "",
-        *_conclusions(findings),
+        *(
+            line
+            for price in PRICES
+            for line in (
+                f"smallest error at no more than {price} (median and largest error)",
+                _conclusions(findings, price),
+                "",
+            )
+        ),
     ]
     rows = [
         {

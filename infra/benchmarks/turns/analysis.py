@@ -153,20 +153,25 @@ class Error:
 
 @dataclass(frozen=True, slots=True)
 class Width:
-    """How a statistic varies on the quiet machine: a standard deviation, or None if unknown."""
+    """How a statistic varies on the quiet machine: a standard deviation; NaN if unknown."""
 
     length_s: float
     turns: int
     statistic: str
-    within: float | None
+    within: float
     """Over random samples of turns of the same processes."""
-    across: float | None
+    across: float
     """Over processes, of all their quiet turns."""
+
+    @property
+    def total(self) -> float:
+        """Over blocks of fresh processes."""
+        return math.hypot(self.within, self.across)
 
 
 def errors(groups: Sequence[Group]) -> list[Error]:
     """Return the errors of every statistic, number of turns, length of turn, load, arm, group."""
-    found = []
+    found = list[Error]()
     for group in groups:
         for length_s in LENGTHS_S:
             quiet = turns_of(group, QUIET.name, length_s, quiet_only=True)
@@ -226,7 +231,7 @@ def widths(groups: Sequence[Group]) -> list[Width]:
                         length_s,
                         number,
                         statistic,
-                        within.get(statistic),
+                        within.get(statistic, math.nan),
                         _across(quiet, number, statistic),
                     )
                 )
@@ -252,7 +257,7 @@ def _within(quiet: Sequence[Turns], number: int) -> dict[str, float]:
     return {name: math.sqrt(fmean(values)) for name, values in variances.items() if values}
 
 
-def _across(quiet: Sequence[tuple[Group, Turns]], number: int, statistic: str) -> float | None:
+def _across(quiet: Sequence[tuple[Group, Turns]], number: int, statistic: str) -> float:
     """Return the deviation of the quiet values of fresh processes, pooled over sizes and arms."""
     values: dict[tuple[int, str], list[float]] = {}
     for group, turns in quiet:
@@ -263,7 +268,7 @@ def _across(quiet: Sequence[tuple[Group, Turns]], number: int, statistic: str) -
                 values.setdefault((group.units, arm), []).append(value)
     deviations = [(stdev(own), len(own) - 1) for own in values.values() if len(own) > 1]
     if not deviations:
-        return None
+        return math.nan
     freedom = sum(number for _, number in deviations)
     return math.sqrt(sum(number * deviation**2 for deviation, number in deviations) / freedom)
 

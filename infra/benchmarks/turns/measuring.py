@@ -66,15 +66,26 @@ class Load:
         cores = sorted(os.sched_getaffinity(0))
         return dict.fromkeys(cores if self.on_each_core else cores[:1], self.share_pct)
 
+    def description(self) -> str:
+        """Return it in words."""
+        if not self.share_pct:
+            return "no other processes"
+        where = "each core" if self.on_each_core else "one core"
+        stretches = ""
+        if self.share_pct < 100:
+            shortest, longest = self.busy_s
+            stretches = f", busy for {1000 * shortest:g} to {1000 * longest:g} ms at a time"
+        return f"a process that takes {self.share_pct} % of {where}{stretches}"
+
 
 QUIET = Load("quiet")
 LOADS = (
-    Load("one core 50 %", 50, on_each_core=False),
-    Load("one core 100 %", 100, on_each_core=False),
-    Load("each core 50 %, by 1 to 4 ms", 50, busy_s=(0.001, 0.004)),
-    Load("each core 50 %, by 5 to 100 ms", 50),
-    Load("each core 50 %, by 0.5 to 4 s", 50, busy_s=(0.5, 4.0)),
-    Load("each core 100 %", 100),
+    Load("one 50 %", 50, on_each_core=False),
+    Load("one 100 %", 100, on_each_core=False),
+    Load("each 50 %, 2 ms", 50, busy_s=(0.001, 0.004)),
+    Load("each 50 %, 20 ms", 50),
+    Load("each 50 %, 1 s", 50, busy_s=(0.5, 4.0)),
+    Load("each 100 %", 100),
 )
 _QUIET_WEIGHT = 1.5
 """A quiet cell's part of the time: all errors are against the quiet cells."""
