@@ -131,6 +131,13 @@ def read_groups(path: Path) -> list[Group]:
     return [_group(json.loads(line)) for line in lines]
 
 
+def _write_groups(path: Path, groups: Sequence[Group]) -> None:
+    lines = "".join(json.dumps(asdict(group)) + "\n" for group in groups)
+    unfinished = path.with_suffix(".unfinished")
+    unfinished.write_text(lines, encoding="utf-8")
+    unfinished.replace(path)  # at once: the program may be ended at any time
+
+
 def _group(stored: Mapping[str, Any]) -> Group:
     cells = [
         Cell(cell["load"], [Round(**measured) for measured in cell["rounds"]])
@@ -160,8 +167,7 @@ def measure(
             break
         ends_s = began_s + (until_s - began_s) / (len(left) - number)
         groups.append(_measure_group(*key, ends_s, path.parent))
-        with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(asdict(groups[-1])) + "\n")
+        _write_groups(path, groups)
         rounds = ", ".join(str(len(cell.rounds)) for cell in groups[-1].cells)
         show(
             f"group {number + 1} of {len(left)}: {key[1]} units, repeat {key[0]}:"
@@ -181,8 +187,20 @@ def _measure_group(
             arm: stack.enter_context(TrainerProcess(parse_implementation(arm), "cpu"))
             for arm in arms
         }
-        settings = {**_SETTINGS, "units": units}
-        slices = {arm: _prepare(trainers[arm], arm, settings, repeat) for arm in arms}
+        for arm, trainer in trainers.items():
+            trainer.request(
+                TrialRequest(
+                    "image_rows",
+                    arm,
+                    {**_SETTINGS, "units": units},
+                    seed=repeat,
+                    measure="timing",
+                    slice_s=_WHOLE_PASSES_S,
+                )
+            )
+        for trainer in trainers.values():
+            _await(trainer, Ready)
+        slices = {arm: _choose_slice(trainer) for arm, trainer in trainers.items()}
         meter = OthersMeter([trainer.pid for trainer in trainers.values()])
 
         def measure_round() -> Round:
@@ -206,18 +224,11 @@ def _measure_group(
     return Group(repeat, units, arms, {arm: quiet_s for arm, (_, quiet_s) in slices.items()}, cells)
 
 
-def _prepare(
-    trainer: TrainerProcess, arm: str, settings: Mapping[str, Any], seed: int
-) -> tuple[int, float]:
-    """Bring a trial to its first slice; return the steps of a slice, and its quiet seconds.
+def _choose_slice(trainer: TrainerProcess) -> tuple[int, float]:
+    """Return the steps of a slice, and how long they take on the quiet machine.
 
     The fastest of some passes counts: the machine may be busy just now.
     """
-    request = TrialRequest(
-        "image_rows", arm, settings, seed=seed, measure="timing", slice_s=_WHOLE_PASSES_S
-    )
-    trainer.request(request)
-    _await(trainer, Ready)
     pass_s = min(_run_slice(trainer, _STEPS).seconds for _ in range(_PASSES))
     passes = max(1, round(_SLICE_S / pass_s))
     return passes * _STEPS, passes * pass_s
