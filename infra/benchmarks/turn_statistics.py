@@ -227,6 +227,14 @@ def _conclusions(findings: Findings, price: Price) -> str:
     return rig.table(rows, dict.fromkeys(columns, ""))
 
 
+def _conclusion(findings: Findings, price: Price) -> str:
+    """Return one line: what has the smallest error over all loads, with the detailed turns."""
+    length_s, turns = _DETAILED
+    found = findings.chosen(length_s, turns, [load.name for load in LOADS], price)
+    name = f"{found[0]} ({found[1]:.2f}, at most {found[2]:.2f})" if found else "not measured"
+    return f"{turns} turns of {length_s:g} s, at no more than {price}: {name}"
+
+
 def _observed(groups: Sequence[Group]) -> Iterator[str]:
     """Yield what others took in the cells of each load, and how many rounds there are."""
     for load in (QUIET, *LOADS):
@@ -259,6 +267,13 @@ def report(groups: Sequence[Group], environment: dict[str, str], output: Path | 
         f"{len(groups)} groups of {len(repeats)} repeats, each in fresh processes;"
         f" base {BASE}; disturbed quiet rounds are left out of the truth",
         *_observed(groups),
+        "milliseconds of a slice, of which turns are made (at least one pass over the data):",
+        *(
+            f"  {group.units} units: "
+            + ", ".join(f"{arm} {1_000 * seconds:.0f}" for arm, seconds in group.slice_s.items())
+            for group in groups
+            if not group.repeat
+        ),
         "",
         "columns: median and largest |log error| by load, against the statistic's own quiet value;",
         "width: standard deviation of a quiet log ratio over samples of the same processes;",
@@ -289,11 +304,13 @@ def report(groups: Sequence[Group], environment: dict[str, str], output: Path | 
             line
             for price in PRICES
             for line in (
-                f"smallest error at no more than {price} (median and largest error)",
+                f"smallest error at no more than {price} (median, largest error)",
                 _conclusions(findings, price),
                 "",
             )
         ),
+        "smallest error over all loads (mean of the loads' median errors, largest error):",
+        *(_conclusion(findings, price) for price in PRICES),
     ]
     rows = [
         {

@@ -29,12 +29,11 @@ _SLICE_S = 0.0125  # on the quiet machine; at least one pass over the data
 _MOST_ROUND_S = 0.5
 """When an arm's part of a round ends early: PyTorch can be a hundred times slower beside others."""
 
-_STEPS = 8  # of a pass over the data
+_BATCH_SIZE = 64
 _SETTINGS = {
     "dataset": "digits",
-    "samples": 64 * _STEPS,
     "validation_samples": 64,
-    "batch_size": 64,
+    "batch_size": _BATCH_SIZE,
     "cell": "lstm",
     "layers": 1,
     "dense_units": 16,
@@ -187,12 +186,14 @@ def _measure_group(
             arm: stack.enter_context(TrainerProcess(parse_implementation(arm), "cpu"))
             for arm in arms
         }
+        steps = _pass_steps(units)
+        settings = {**_SETTINGS, "samples": steps * _BATCH_SIZE, "units": units}
         for arm, trainer in trainers.items():
             trainer.request(
                 TrialRequest(
                     "image_rows",
                     arm,
-                    {**_SETTINGS, "units": units},
+                    settings,
                     seed=repeat,
                     measure="timing",
                     slice_s=_WHOLE_PASSES_S,
@@ -200,7 +201,7 @@ def _measure_group(
             )
         for trainer in trainers.values():
             _await(trainer, Ready)
-        slices = {arm: _choose_slice(trainer) for arm, trainer in trainers.items()}
+        slices = {arm: _choose_slice(trainer, steps) for arm, trainer in trainers.items()}
         meter = OthersMeter([trainer.pid for trainer in trainers.values()])
 
         def measure_round() -> Round:
@@ -224,14 +225,19 @@ def _measure_group(
     return Group(repeat, units, arms, {arm: quiet_s for arm, (_, quiet_s) in slices.items()}, cells)
 
 
-def _choose_slice(trainer: TrainerProcess) -> tuple[int, float]:
+def _pass_steps(units: int) -> int:
+    """Return the steps of a pass over the data: few, because a turn is whole passes."""
+    return 8 if units < 100 else 4
+
+
+def _choose_slice(trainer: TrainerProcess, steps: int) -> tuple[int, float]:
     """Return the steps of a slice, and how long they take on the quiet machine.
 
     The fastest of some passes counts: the machine may be busy just now.
     """
-    pass_s = min(_run_slice(trainer, _STEPS).seconds for _ in range(_PASSES))
+    pass_s = min(_run_slice(trainer, steps).seconds for _ in range(_PASSES))
     passes = max(1, round(_SLICE_S / pass_s))
-    return passes * _STEPS, passes * pass_s
+    return passes * steps, passes * pass_s
 
 
 def _run_slice(trainer: TrainerProcess, steps: int) -> SliceDone:
