@@ -12,11 +12,11 @@ from statistics import fmean, median, stdev
 
 import numpy as np
 
-from infra.benchmarks.turns.measuring import BASE, LOADS, QUIET, Group, Round
+from infra.benchmarks.turns.measuring import BASE, LOADS, QUIET, SLICE_S, Group, Round
 from infra.benchmarks.turns.statistics import STATISTICS, Times
 
-LENGTHS_S = (0.05, 0.1, 0.25)
-"""The lengths of turns, on the quiet machine."""
+LENGTHS_S = (SLICE_S, 0.05, 0.1, 0.25)
+"""The lengths of turns, on the quiet machine; no turn is shorter than a pass over the data."""
 
 NUMBERS = (8, 16, 32, 48)
 """How many turns a block may have."""

@@ -25,7 +25,9 @@ BASE = "tensorflow/portable"
 ROUND_S = 0.25
 """How long an arm works in a round on the quiet machine."""
 
-_SLICE_S = 0.0125  # on the quiet machine; at least one pass over the data
+SLICE_S = 0.0125
+"""How long a slice takes on the quiet machine; it is at least one pass over the data."""
+
 _MOST_ROUND_S = 0.5
 """When an arm's part of a round ends early: PyTorch can be a hundred times slower beside others."""
 
@@ -236,7 +238,7 @@ def _choose_slice(trainer: TrainerProcess, steps: int) -> tuple[int, float]:
     The fastest of some passes counts: the machine may be busy just now.
     """
     pass_s = min(_run_slice(trainer, steps).seconds for _ in range(_PASSES))
-    passes = max(1, round(_SLICE_S / pass_s))
+    passes = max(1, round(SLICE_S / pass_s))
     return passes * steps, passes * pass_s
 
 
