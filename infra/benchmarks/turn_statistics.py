@@ -214,7 +214,7 @@ def _by_time(findings: Findings, statistic: str) -> str:
 def _conclusions(findings: Findings, price: Price) -> str:
     """Format the statistic of the smallest error by load, with its median and largest error."""
     columns = {load.name: [load.name] for load in LOADS}
-    columns["all loads"] = [load.name for load in LOADS]
+    columns["measured loads"] = [load.name for load in LOADS]
     rows = []
     for length_s in analysis.LENGTHS_S:
         for turns in analysis.NUMBERS:
@@ -230,9 +230,17 @@ def _conclusions(findings: Findings, price: Price) -> str:
 def _conclusion(findings: Findings, price: Price) -> str:
     """Return one line: what has the smallest error over all loads, with the detailed turns."""
     length_s, turns = _DETAILED
-    found = findings.chosen(length_s, turns, [load.name for load in LOADS], price)
+    measured = [
+        load.name
+        for load in LOADS
+        if findings.typical(length_s, turns, "median", load.name) is not None
+    ]
+    found = findings.chosen(length_s, turns, measured, price)
     name = f"{found[0]} ({found[1]:.2f}, at most {found[2]:.2f})" if found else "not measured"
-    return f"{turns} turns of {length_s:g} s, at no more than {price}: {name}"
+    return (
+        f"{turns} turns of {length_s:g} s, {len(measured)} of {len(LOADS)} loads measured,"
+        f" at no more than {price}: {name}"
+    )
 
 
 def _observed(groups: Sequence[Group]) -> Iterator[str]:
@@ -309,7 +317,7 @@ def report(groups: Sequence[Group], environment: dict[str, str], output: Path | 
                 "",
             )
         ),
-        "smallest error over all loads (mean of the loads' median errors, largest error):",
+        "smallest error over the measured loads (mean of the loads' median errors, largest error):",
         *(_conclusion(findings, price) for price in PRICES),
     ]
     rows = [
