@@ -134,10 +134,10 @@ def _main_table(findings: Findings, length_s: float, turns: int) -> str:
         for load in LOADS:
             found = findings.typical(length_s, turns, statistic, load.name)
             row[load.name] = f"{found[0]:.2f} {found[1]:.2f}" if found else None
-        row["width"] = width.within
-        row["total"] = width.total
+        widths = {"width": width.within, "total": width.total}
         for price in PRICES:
-            row[price.column] = findings.relative_width(length_s, turns, statistic, price)
+            widths[price.column] = findings.relative_width(length_s, turns, statistic, price)
+        row |= {name: None if math.isnan(value) else value for name, value in widths.items()}
         rows.append(row)
     formats = {
         **{load.name: "" for load in LOADS},
@@ -206,7 +206,8 @@ def _by_time(findings: Findings, statistic: str) -> str:
         for load in LOADS:
             found = findings.typical(length_s, turns, statistic, load.name)
             row[load.name] = f"{found[0]:.2f} {found[1]:.2f}" if found else None
-        row["width"] = findings.width(length_s, turns, statistic).within
+        width = findings.width(length_s, turns, statistic).within
+        row["width"] = None if math.isnan(width) else width
         rows.append(row)
     return rig.table(rows, {"s": ".1f", **{load.name: "" for load in LOADS}, "width": ".3f"})
 
