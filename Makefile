@@ -24,7 +24,7 @@ CHROMIUM := chromium --headless --no-sandbox --hide-scrollbars --window-size=144
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-quick test-all test-rest test-faults soak test-cluster docs gallery gallery-pages lint backends lock lock-cuda12 lock-cuda13 gpu gpu-full gpu-docs frozen-store dist clean \
 	benchmark-steps benchmark-own-model benchmark-passes benchmark-scale \
-	benchmark-trust benchmark-report benchmark-wide
+	benchmark-trust benchmark-report benchmark-turns benchmark-wide
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
@@ -114,6 +114,9 @@ benchmark-scale: $(VENV)/.dev ## measure decisions and samplers at 1,000 nodes, 
 
 benchmark-trust: $(VENV)/.backends ## check the error rates of comparisons: 40 minutes of real sweeps on an idle machine
 	$(BIN)/python -m infra.benchmarks.trust
+
+benchmark-turns: $(VENV)/.backends ## measure statistics over turns beside other processes: 20 minutes on an idle machine; resumes
+	$(BIN)/python -m infra.benchmarks.turn_statistics --output $(RESULTS)
 
 benchmark-report: $(VENV)/.dev ## measure reports and queries of 10,000 and of 100,000 trials; creates their stores first (minutes)
 	$(BIN)/python -m infra.benchmarks.report --store rnnsweep-data/benchmark-report --output $(RESULTS)

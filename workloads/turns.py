@@ -64,7 +64,8 @@ class Turns:
     def become_ready(self, usual_steps: int = 1) -> None:
         """Report that the trial is warm; so many steps take about `slice_s`."""
         self.is_ready, self.usual_steps = True, usual_steps
-        self.emit(protocol.Ready(usual_steps))
+        if self.next_command is not None:
+            self.emit(protocol.Ready(usual_steps))
 
     def rest(self, before: protocol.NextWork = "train") -> int:
         """Rest `before` the next work until it is this trial's turn; return the steps of a slice.
@@ -93,7 +94,8 @@ class Turns:
         """Report a slice that is done."""
         done = protocol.SliceDone(steps, seconds)
         self.done_slices.append(done)
-        self.emit(done)
+        if self.next_command is not None:
+            self.emit(done)
 
     @property
     def step_s(self) -> float:

@@ -19,6 +19,7 @@ from pathlib import Path
 _PROCESS = """
 import math, mmap, os, random, sys, time
 core, place, path, parent = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
+shortest_s, longest_s = float(sys.argv[5]), float(sys.argv[6])
 os.sched_setaffinity(0, {core})
 with open(path, "rb") as file:
     shares = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -27,15 +28,18 @@ while os.getppid() == parent:
     if not share:
         time.sleep(0.002)
         continue
-    busy_s = math.exp(random.uniform(math.log(0.005), math.log(0.1)))
+    busy_s = math.exp(random.uniform(math.log(shortest_s), math.log(longest_s)))
     until_s = time.process_time() + busy_s
     while time.process_time() < until_s and shares[place] == share:
         pass
     until_s = time.monotonic() + busy_s * (100 - share) / share
-    while time.monotonic() < until_s and shares[place] == share:
-        time.sleep(0.002)
+    while (left_s := until_s - time.monotonic()) > 0 and shares[place] == share:
+        time.sleep(min(0.002, left_s))
 """
-"""It is busy for 5 to 100 ms at a time. A new share has effect within 2 ms."""
+"""A new share has effect within 2 ms."""
+
+BURSTS_S = 0.005, 0.1
+"""It is busy for 5 to 100 ms at a time, unless a benchmark wants other stretches."""
 
 MOST_PCT = 200
 """The largest share of a core: two processes, one of which the scheduler must make wait."""
@@ -44,7 +48,13 @@ MOST_PCT = 200
 class OtherWork:
     """Idle processes, two on each core, that take CPU time on request."""
 
-    def __init__(self, folder: Path, cores: Sequence[int] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        cores: Sequence[int] | None = None,
+        busy_s: tuple[float, float] = BURSTS_S,
+    ) -> None:
+        """Start them; at work, each is busy for a random time between `busy_s` at a stretch."""
         self._cores = sorted(cores or os.sched_getaffinity(0))
         self._path = folder / "other_work"
         self._path.write_bytes(bytes(2 * len(self._cores)))
@@ -53,7 +63,8 @@ class OtherWork:
         # One process is pinned to each core: the scheduler may put two on one and spare a trainer.
         self._processes = [
             subprocess.Popen(
-                [sys.executable, "-c", _PROCESS, *map(str, (core, place, self._path, os.getpid()))]
+                [sys.executable, "-c", _PROCESS]
+                + [str(part) for part in (core, place, self._path, os.getpid(), *busy_s)]
             )
             for place, core in enumerate([core for core in self._cores for _ in range(2)])
         ]
@@ -75,9 +86,9 @@ class OtherWork:
 
 
 @contextlib.contextmanager
-def other_work(folder: Path) -> Iterator[OtherWork]:
+def other_work(folder: Path, busy_s: tuple[float, float] = BURSTS_S) -> Iterator[OtherWork]:
     """Yield other work that ends with the block."""
-    work = OtherWork(folder)
+    work = OtherWork(folder, busy_s=busy_s)
     try:
         yield work
     finally:

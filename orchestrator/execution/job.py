@@ -157,11 +157,14 @@ class TrialRun:
     def _lasted_s(self) -> float:
         return time.monotonic() - self.started_clock_s
 
-    def begin(self, trainer: TrainerProcess) -> None:
-        """Send the request to the trainer: the trial's own setup is over."""
+    def end_setup(self, trainer: TrainerProcess) -> None:
+        """Note the trainer that the trial has got."""
         self.trainer_trials, self.cpus = trainer.trials, trainer.cpus
         self.setup_s = self._lasted_s()
         trainer.trials += 1
+
+    def begin(self, trainer: TrainerProcess) -> None:
+        """Send the request to the trainer."""
         request = self.trial.request
         if self.model_path is not None:
             shutil.rmtree(self.model_path, ignore_errors=True)

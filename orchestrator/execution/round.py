@@ -249,6 +249,7 @@ class Round:
                 trainer = self._trainers.trainer_for(
                     self._job, trial.trial_run.trial, trial.key, keys
                 )
+                trial.trial_run.end_setup(trainer)
                 trial.watchdog = Watchdog(trainer, self._job.limits)
                 started.append(trial)
         return started

@@ -27,7 +27,6 @@ from tests.workloads.shared_trainer import (
     single_event,
 )
 from workloads import process, trainer
-from workloads.context import SliceSize, Slicing, choose_slice_size
 from workloads.own_code import read_code
 from workloads.protocol import (
     Artifact,
@@ -39,6 +38,7 @@ from workloads.protocol import (
     PhaseBegan,
     PhaseEnded,
     Ready,
+    Resting,
     Result,
     RoundCommand,
     Slice,
@@ -47,6 +47,7 @@ from workloads.protocol import (
     encode_message,
 )
 from workloads.trainer import Lines, answer_request
+from workloads.turns import Turns, step_seconds
 
 ATTACHED = ("--die-with-parent", str(os.getpid()))
 SLICING = "tests.workloads.examples.slicing"
@@ -216,13 +217,15 @@ def test_a_users_workload_trains() -> None:
 def test_a_users_workload_takes_slices() -> None:
     _, events = run(timing("steady", spread=0.1), SLICE, encode_message(Slice(7)), SLICE, FINISH)
     window = [PhaseBegan, PhaseEnded, SliceDone]
-    assert [type(event) for event in events] == [Ready, *window * 3, KernelProof, Result]
+    assert [type(event) for event in events if not isinstance(event, Resting)] == [
+        Ready, *window * 3, KernelProof, Result,
+    ]  # fmt: skip
     done = [event for event in events if isinstance(event, SliceDone)]
     assert [event.steps for event in done] == [2500, 7, 2500]
     assert single_event(events, Ready).slice_steps == 2500
-    metrics, step_s = result(events), [event.seconds / event.steps for event in done]
+    metrics = result(events)
     assert (metrics["slices"], metrics["slice_steps"]) == (3, 5007 / 3)
-    assert metrics["step_ms"] == pytest.approx(1_000 * math.prod(step_s) ** (1 / 3))
+    assert metrics["step_ms"] == pytest.approx(1_000 * step_seconds(done))
     assert metrics["timed_s"] == pytest.approx(sum(event.seconds for event in done))
     assert "train_s" not in metrics
 
@@ -230,11 +233,11 @@ def test_a_users_workload_takes_slices() -> None:
 def test_trial_runs_that_are_not_recorded_choose_the_steps_of_a_slice() -> None:
     events, seconds, compiled = list[Event](), list[float](), set[int]()
     commands = iter(list[RoundCommand]([Slice(), Finish()]))
-    slicing = Slicing(commands.__next__, slice_s=0.25)
-    for steps in slicing.slices(None, events.append, lambda: sum(seconds)):
+    turns = Turns(events.append, commands.__next__, measure="timing")
+    for steps in turns.slices(None, lambda: sum(seconds)):
         seconds.append(0.01 * steps + (steps not in compiled))  # each number is compiled
         compiled.add(steps)
-    assert [type(event) for event in events] == [Ready, SliceDone]
+    assert [type(event) for event in events] == [Ready, Resting, SliceDone, Resting]
     assert single_event(events, Ready).slice_steps == single_event(events, SliceDone).steps == 25
 
 
@@ -305,54 +308,14 @@ def test_a_trial_in_slices_fails_at_the_end_of_its_input_and_a_full_one_has_none
         assert "it ended: send at least one slice, and finish" in failure(events).message
     failed = failure(ask(f"{SLICING}:steady", "none/one"))
     assert "slices are for a trial whose trial.measure is 'timing'" in failed.message
-    slicing = Slicing(Finish, 0.25)
+    turns = Turns(lambda _: None, Finish, measure="timing")
     with pytest.raises(ValueError, match="received 3 steps and nan s"):
-        slicing.slice(3, math.nan)
+        turns.report_slice(3, math.nan)
     with pytest.raises(ValueError, match="at least 1 step in a slice; received 0"):
-        next(slicing.slices(0, lambda _: None, float))
-    list(slicing.slices(1, lambda _: None, float))
+        next(turns.slices(0, float))
+    list(turns.slices(1, float))
     with pytest.raises(RuntimeError, match="received a second"):
-        next(slicing.slices(1, lambda _: None, float))
-
-
-class SliceSizeCase(NamedTuple):
-    """The steps of a pass, the seconds of a step, and the slice of 0.25 s that follows."""
-
-    name: str
-    pass_steps: int
-    step_s: float
-    size: SliceSize
-
-
-SLICE_SIZES = [
-    SliceSizeCase(
-        name="whole passes are preferred to fewer steps",
-        pass_steps=45,
-        step_s=0.001,
-        size=SliceSize(45, 0, 6),
-    ),
-    SliceSizeCase(
-        name="a pass up to twice as long is not cut",
-        pass_steps=200,
-        step_s=0.002,
-        size=SliceSize(200, 0, 1),
-    ),
-    SliceSizeCase(
-        name="a part of a long pass", pass_steps=10000, step_s=0.002, size=SliceSize(125, 4, 1)
-    ),
-    SliceSizeCase(name="at least one step", pass_steps=10000, step_s=9.0, size=SliceSize(1, 1, 1)),
-    SliceSizeCase(
-        name="a settling step would make it a whole pass",
-        pass_steps=2,
-        step_s=9.0,
-        size=SliceSize(2, 0, 1),
-    ),
-]
-
-
-@pytest.mark.parametrize("case", SLICE_SIZES, ids=lambda case: case.name)
-def test_a_slice_is_passes_or_a_part_of_one(case: SliceSizeCase) -> None:
-    assert choose_slice_size(case.pass_steps, case.step_s, slice_s=0.25) == case.size
+        next(turns.slices(1, float))
 
 
 def test_nothing_but_events_reaches_standard_output() -> None:

@@ -93,7 +93,8 @@ def test_a_failing_trial_fails_alone(
 
 
 def test_whole_trainings_take_turns_at_the_same_epochs(trainers: TrainerPool) -> None:
-    names, own = ("numpy/one", "numpy/two"), {"epochs": 40, "measure": "full"}
+    names = ("numpy/one", "numpy/two")
+    own: dict[str, Any] = {"epochs": 40, "measure": "full"}
     running = round_of(trainers, job_of("echo_memory:run", *names, **own))
     ended = [(sign.done, sign.trial) for sign in running.run() if not sign.doing]
     assert sorted(ended) == [(epoch, trial) for epoch in range(1, 41) for trial in (0, 1)]
