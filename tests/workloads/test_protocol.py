@@ -16,6 +16,7 @@ EVENTS: tuple[protocol.Event, ...] = (
     protocol.Epoch(0, 1.5, None, {}),
     protocol.Epoch(-1, 1e-300, 0.5, {"loss": -1e300, "": 0.0}),
     protocol.Ready(12),
+    protocol.Resting("validate"),
     protocol.SliceDone(1, 1e-9),
     protocol.KernelProof("cudnn+xla", "portable", "line one\nline two"),
     protocol.Dataset("digits", "ab" * 32, "scikit-learn", 10**15, 0),
