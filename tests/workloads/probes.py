@@ -50,8 +50,7 @@ def kept_accuracy(trial: Context) -> dict[str, float]:
 
 def warm_ups(trial: Context) -> dict[str, float]:
     """Return the losses of two warm passes, and digests of the state before and after them."""
-    from workloads.measuring.full_training import run_warm_up_pass
-
+    from workloads.measuring.training import run_warm_up_pass
     from workloads.models.run import StartState
 
     plan = plan_training(trial)
@@ -87,9 +86,11 @@ def bare(trial: Context) -> dict[str, float]:
 
 def unwarmed(trial: Context) -> dict[str, float]:
     """Time epochs whose functions were never traced, which must fail."""
-    from workloads.measuring.full_training import run_timed_epochs
+    from workloads.measuring.training import train_in_turns
 
-    return run_timed_epochs(plan_training(trial), trial)
+    plan = plan_training(trial)
+    plan.model.make_train_function()
+    return train_in_turns(plan, trial, step_s=0.01)
 
 
 def flops_of_layers(_: Context) -> dict[str, float]:

@@ -42,7 +42,7 @@ def expect_sound(
     metrics, proof = result(events), single_event(events, protocol.KernelProof)
     done = [event for event in events if isinstance(event, protocol.SliceDone)]
     assert proof.ran == proof.asked
-    optional = {"ratio_interval", "peak_gpu_mib", "canary_gpu_ms", "import_s"}
+    optional = {"ratio_interval", "peak_gpu_mib", "import_s"}
     assert {*metrics, *optional} == {*sliced_metrics(timed_work), *optional}
     assert not [event for event in events if isinstance(event, protocol.Epoch)]
     ended = [event for event in events if isinstance(event, protocol.PhaseEnded)]
@@ -55,15 +55,11 @@ def expect_sound(
 @pytest.mark.parametrize(
     "backend", ["torch", *(pytest.param(b, marks=full) for b in ("tensorflow", "jax"))]
 )
-@pytest.mark.parametrize("batches", [2, 9], ids=["whole passes", "parts of a pass"])
-def test_a_slice_is_whole_steps_of_full_batches(
-    trainer_of: Trainer, backend: str, batches: int
-) -> None:
-    implementation, samples = f"{backend}/portable", 32 * batches + 12
+def test_a_slice_is_whole_steps_of_full_batches(trainer_of: Trainer, backend: str) -> None:
+    implementation, samples = f"{backend}/portable", 32 * 6 + 12
     events = run_in_slices(trainer_of, "image_rows", implementation, 1e-4, samples=samples)
-    steps = single_event(events, protocol.Ready).slice_steps
-    assert [item.steps for item in expect_sound(events)] == [steps] * 3
-    assert steps % 2 == 0 if batches == 2 else steps < 9
+    assert single_event(events, protocol.Ready).slice_steps == 1
+    assert [item.steps for item in expect_sound(events)] == [1] * 3
     assert result(events)["samples_per_s"] == pytest.approx(32_000 / result(events)["step_ms"])
     assert single_event(events, protocol.Dataset).samples == samples
 
