@@ -71,6 +71,7 @@ class TurnClock:
     def begin_pass(self) -> None:
         """Open the training window of a pass."""
         self._steps_in_pass, self._epoch_s = 0, 0.0
+        self._synchronise()
         self._open()
 
     def end_step(self, outputs: object = None) -> None:
@@ -139,7 +140,6 @@ class TurnClock:
         return metrics
 
     def _open(self) -> None:
-        self._synchronise()
         self._cpu_began_s = time.process_time()
         self._window = self._trial.begin("train")
 
