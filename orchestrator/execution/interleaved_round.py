@@ -148,6 +148,11 @@ class InterleavedRound:
         self.repeated_turns = self._quiet_turns = 0
         self._draw = random.Random(job.request.seed)
         self._killed = oom_kills()
+        self._ends_early = False
+
+    def end_after_turn(self) -> None:
+        """End the round after its next turn, with the two or more turns that it then has."""
+        self._ends_early = True
 
     @property
     def trial_runs(self) -> list[TrialRun]:
@@ -188,6 +193,8 @@ class InterleavedRound:
             if not self._running() or (
                 is_look and self._widest_interval() <= self._timing.interval
             ):
+                return
+            if self._ends_early:
                 return
             if time.monotonic() - signed_s > _SIGN_S:
                 interval = self._widest_interval() if turn + 1 >= self._looks[0] else None
