@@ -74,8 +74,11 @@ class Bench:
 
     def describe(self) -> str:
         """Return what is going to be done, and for how long."""
-        arms = counted(len(self.plan.arms), "implementation")
-        return f"{arms}, {self.schedule.budget}; Ctrl-C keeps the complete rounds"
+        number = len(self.plan.arms)
+        work = (
+            "1 implementation is timed" if number == 1 else f"{number} implementations take turns"
+        )
+        return f"{work} for {self.schedule.budget}. Ctrl-C keeps the complete rounds"
 
     def run(self, progress: Callable[[str], object]) -> None:
         """Run rounds until the budget is used up; `progress` is called about once a second.
