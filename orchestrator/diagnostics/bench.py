@@ -75,10 +75,11 @@ class Bench:
     def describe(self) -> str:
         """Return what is going to be done, and for how long."""
         number = len(self.plan.arms)
-        work = (
-            "1 implementation is timed" if number == 1 else f"{number} implementations take turns"
+        doing = "is timed" if number == 1 else "take turns"
+        return (
+            f"{counted(number, 'implementation')} {doing} for {self.schedule.budget}. Ctrl-C keeps"
+            " the complete rounds"
         )
-        return f"{work} for {self.schedule.budget}. Ctrl-C keeps the complete rounds"
 
     def run(self, progress: Callable[[str], object]) -> None:
         """Run rounds until the budget is used up; `progress` is called about once a second.

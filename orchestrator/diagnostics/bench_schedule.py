@@ -38,9 +38,12 @@ class Budget:
 
     def __str__(self) -> str:
         """Return `1 min 30 s from the first slice on`, `6 rounds`, or both."""
-        time_text = self.seconds and f"{duration(self.seconds)} from the first slice on"
-        rounds_text = self.rounds and counted(self.rounds, "round")
-        return ", at most ".join(filter(None, (time_text, rounds_text)))
+        limits = []
+        if self.seconds is not None:
+            limits.append(f"{duration(self.seconds)} from the first slice on")
+        if self.rounds is not None:
+            limits.append(counted(self.rounds, "round"))
+        return ", at most ".join(limits)
 
 
 @dataclass(frozen=True, slots=True)

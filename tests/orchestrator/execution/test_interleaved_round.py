@@ -131,9 +131,10 @@ def test_a_round_ends_at_a_look_once_it_is_narrow_enough(trainers: TrainerPool) 
 def test_a_round_that_is_to_end_has_one_more_turn(trainers: TrainerPool) -> None:
     timing = Timing(interval=0.01, least=40, most=40, slice_s=0.25)
     running = round_of(trainers, job_of("steady", "none/one", "none/two", timing=timing))
-    turns = next(progress.done for progress in (rest := running.run()) if progress.done)
+    progress = running.run()
+    turns = next(seen.done for seen in progress if seen.done)
     running.end_after_turn()
-    list(rest)
+    list(progress)
     outcomes = [trial_run.outcome() for trial_run in running.trial_runs]
     assert [outcome.metrics["slices"] for outcome in outcomes] == [turns + 1] * 2
     assert [outcome.status for outcome in outcomes] == ["complete"] * 2
