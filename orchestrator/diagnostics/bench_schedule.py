@@ -21,7 +21,10 @@ LEAST_ROUNDS = 3
 _AIMED_ROUNDS = 10
 """With equally many turns in all, ten rounds give a narrower interval than six."""
 
-_LEAST_TURNS, _MOST_TURNS = 8, 24
+_USUAL_TURNS, _MOST_TURNS = 8, 24
+_FEWEST_TURNS = 4
+"""The turns of a round if six rounds of `_USUAL_TURNS` do not fit: six of them give a verdict."""
+
 _TURNS_WITHOUT_TIME = 12
 """The turns of a round if only a number of rounds is given."""
 
@@ -75,7 +78,8 @@ class Schedule:
     timed_s: float = 0.0
     """The seconds from the first slice to the end of the last round that has ended."""
     _pace: Pace | None = None
-    _planned_turns: int = _LEAST_TURNS
+    _planned_turns: int = _USUAL_TURNS
+    _turns_done: int = 0
     _first_slice_s: float = 0.0
     _began_s: float = 0.0
     _timing_since_s: float = 0.0
@@ -87,7 +91,7 @@ class Schedule:
         left_s = self._time_left_s()
         if left_s is None or self._pace is None or len(self.turns) < LEAST_ROUNDS:
             return True
-        return left_s >= self._pace.round_s(_LEAST_TURNS)
+        return left_s >= self._pace.round_s(_FEWEST_TURNS)
 
     def begin_round(self) -> int:
         """Note that a round begins; return how many turns it is to have."""
@@ -102,20 +106,27 @@ class Schedule:
     def note_turns(self, done: int) -> None:
         """Note that this many turns of the round are done, at least one."""
         self._note_first_slice()
+        self._turns_done = done
         turn_s = (self.clock() - self._timing_since_s) / done
         self._pace = Pace(self._timing_since_s - self._began_s, turn_s)
 
     def has_used_its_time(self) -> bool:
         """Return whether the next turn is to be the last one of this round, by `note_turns`.
 
-        Each of the first `LEAST_ROUNDS` rounds may take an equal share of the time.
+        Each of the first six rounds may take an equal share of the time. If its turns are slow, it
+        has `_FEWEST_TURNS` nevertheless, unless that takes the share of one of `LEAST_ROUNDS`.
         """
         left_s = self._time_left_s()
         if left_s is None or self._pace is None:
             return False
         taken_s = self.clock() - max(self._began_s, self._first_slice_s)
-        share_s = (left_s + taken_s) / max(1, LEAST_ROUNDS - len(self.turns))
-        return taken_s + 2 * self._pace.turn_s > share_s
+        after_two_turns_s = taken_s + 2 * self._pace.turn_s
+
+        def exceeds_share(rounds: int) -> bool:
+            return after_two_turns_s > (left_s + taken_s) / self._rounds_left(rounds)
+
+        has_enough = self._turns_done + 1 >= _FEWEST_TURNS
+        return exceeds_share(LEAST_ROUNDS) or (has_enough and exceeds_share(MIN_BLOCKS))
 
     def end_round(self, turns: int, importing_s: float) -> None:
         """Note the end of a round; `importing_s` of its loading are not spent in the next one."""
@@ -146,7 +157,7 @@ class Schedule:
             return f"--rounds {max(MIN_BLOCKS, 2 * rounds)}"
         needed_s = 2 * self.budget.seconds
         if rounds < MIN_BLOCKS and self._pace is not None:
-            six_rounds_s = 1.2 * MIN_BLOCKS * self._pace.round_s(_LEAST_TURNS)
+            six_rounds_s = 1.2 * MIN_BLOCKS * self._pace.round_s(_USUAL_TURNS)
             needed_s = max(self.budget.seconds, six_rounds_s)
         return f"--time {10 * math.ceil(needed_s / 10)}s"
 
@@ -164,6 +175,10 @@ class Schedule:
             self.load_s = self._timing_since_s - self._began_s
             self._first_slice_s = self._timing_since_s
 
+    def _rounds_left(self, rounds: int) -> int:
+        """Return how many of this number of rounds, which the budget may limit, have not ended."""
+        return max(1, min(rounds, self.budget.rounds or rounds) - len(self.turns))
+
     def _time_left_s(self) -> float | None:
         """Return what is left of the time: all of it before the first slice; None: no limit."""
         if self.budget.seconds is None or self.load_s is None:
@@ -171,13 +186,21 @@ class Schedule:
         return self.budget.seconds - (self.clock() - self._first_slice_s)
 
     def _turns_that_fit(self) -> int:
-        """Return the turns that let the aimed number of rounds fit into the time, within bounds."""
-        left_s = self._time_left_s()
+        """Return the turns that let the aimed number of rounds fit into the time, within bounds.
+
+        If they are fewer than usual, six rounds are to fit instead.
+        """
+        left_s, pace = self._time_left_s(), self._pace
         if left_s is None:
             return _TURNS_WITHOUT_TIME
-        if self._pace is None:
-            return _LEAST_TURNS
-        aimed = min(_AIMED_ROUNDS, self.budget.rounds or _AIMED_ROUNDS)
-        round_s = left_s / max(1, aimed - len(self.turns))
-        turns = int((round_s - self._pace.load_s) / max(1e-3, self._pace.turn_s))
-        return max(_LEAST_TURNS, min(_MOST_TURNS, turns))
+        if pace is None:
+            return _USUAL_TURNS
+
+        def turns_of_each(rounds: int) -> int:
+            round_s = left_s / self._rounds_left(rounds)
+            return int((round_s - pace.load_s) / max(1e-3, pace.turn_s))
+
+        turns = turns_of_each(_AIMED_ROUNDS)
+        if turns >= _USUAL_TURNS:
+            return min(_MOST_TURNS, turns)
+        return max(_FEWEST_TURNS, min(_USUAL_TURNS, turns_of_each(MIN_BLOCKS)))

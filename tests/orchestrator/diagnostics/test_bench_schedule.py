@@ -49,9 +49,10 @@ class Machine:
     ("load_s", "turn_s", "import_s", "turns"),
     [
         pytest.param(3.0, 0.5, 12.0, [8] + [13] * 8 + [14], id="ten rounds that fill the time"),
-        pytest.param(5.5, 0.8, 12.0, [8] * 8, id="the fewest turns, in rounds that fit"),
+        pytest.param(5.5, 0.8, 12.0, [8] * 8, id="as many rounds of the usual turns as fit"),
+        pytest.param(6.0, 2.0, 12.0, [7, 4, 4, 5, 5, 5], id="six rounds of fewer turns"),
         pytest.param(1.0, 0.1, 12.0, [8] + [24] * 26, id="more rounds rather than more turns"),
-        pytest.param(20.0, 5.0, 0.0, [6, 2, 2], id="three rounds on a slow machine, each cut"),
+        pytest.param(20.0, 5.0, 0.0, [4, 3, 3], id="three rounds on a slow machine, each cut"),
         pytest.param(50.0, 60.0, 0.0, [2, 2, 2], id="never less than two turns"),
     ],
 )
@@ -69,7 +70,7 @@ def test_rounds_and_turns_follow_from_the_pace_of_the_first_round(
     [
         (Budget(None, 2), [12, 12]),
         (Budget(60.0, 2), [8, 24]),
-        (Budget(20.0, 9), [6, 7, 7]),
+        (Budget(20.0, 9), [4, 4, 4, 4, 4]),
         (Budget(0.0, 2), [2, 2]),
     ],
 )
