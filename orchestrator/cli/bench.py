@@ -160,7 +160,7 @@ def _run_until_interrupted(made: Bench) -> bool:
     try:
         _run(made)
     except KeyboardInterrupt:
-        made.rounds = [trials for trials in made.rounds if all(trial.ended for trial in trials)]
+        made.rounds = made.rounds[: len(made.schedule.turns)]
         if not made.rounds:
             raise
         return True
