@@ -19,7 +19,7 @@ from orchestrator.cli.exit_codes import (
     held_back,
     interrupted_by,
 )
-from orchestrator.cli.messages import messages, show, show_progress
+from orchestrator.cli.messages import messages, show_progress
 from orchestrator.cli.output import width, write, write_output
 from orchestrator.core.text import duration
 from workloads.protocol import TimedWork
@@ -31,15 +31,17 @@ if TYPE_CHECKING:
     from orchestrator.hardware import Look, OtherWork
 
 _NOTES = """
-The first one is the baseline. Training steps, or predictions (--of predict), are timed in short
-slices that take turns, and the kernel that ran is proven. Nothing is recorded. Exit code 1 if one
-of them failed.
+The first one is the baseline; with +again it is timed twice, which shows the noise. Training steps,
+or predictions (--of predict), are timed in short slices that take turns, in rounds with new models.
+At least 3 rounds are run; fewer than 6 give no verdict. The kernel that ran is proven. Nothing is
+recorded. Exit code 1 if one of them failed.
 """
 
 
 @command(
     examples=[
-        "rnnsweep bench tensorflow/portable torch/fused --set settings.units=128",
+        "rnnsweep bench tensorflow/portable torch/fused --set settings.units=64",
+        "rnnsweep bench tensorflow/portable tensorflow/portable+again torch/fused --time 3min",
         "rnnsweep bench tensorflow/portable torch/fused --model mine:build --data mine:load",
     ],
     notes=_NOTES,
@@ -47,7 +49,7 @@ of them failed.
 @click.argument("implementations", metavar="IMPLEMENTATION...", nargs=-1, required=True)
 @click.option(
     "--workload",
-    help="A built-in one (char_rnn by default), or MODULE:FUNCTION.",
+    help="A built-in one (image_rows by default), or MODULE:FUNCTION.",
 )
 @click.option(
     "--model",
@@ -72,11 +74,19 @@ of them failed.
     help="Time training steps, or predictions of whole batches.",
 )
 @click.option(
+    "--time",
+    "time_s",
+    type=options.Duration(),
+    metavar="TIME",
+    help=(
+        "End after this time, counted from the first slice: loading and compiling are not part of"
+        " it.  [default: 90s without --rounds]"
+    ),
+)
+@click.option(
     "--rounds",
     type=click.IntRange(min=1, max=1000),
-    default=6,
-    show_default=True,
-    help="Rounds, each with new models; fewer than 6 give no verdict.",
+    help="End after this number of rounds; with --time, whichever is reached first.",
 )
 @options.new_file_option(
     "--export-json",
@@ -90,13 +100,15 @@ def bench(
     overrides: tuple[str, ...],
     device: str,
     timed_work: TimedWork,
-    rounds: int,
+    time_s: float | None,
+    rounds: int | None,
     export_json: Path | None,
     **named: Any,
 ) -> int:
     """Compare the speed of IMPLEMENTATIONs on this machine."""
     from orchestrator.analysis.summary import summarise
     from orchestrator.diagnostics import bench as benches
+    from orchestrator.diagnostics.bench_schedule import USUAL_S, Budget
     from orchestrator.hardware import Look
     from orchestrator.report.formats.json_format import summary_json
 
@@ -108,43 +120,54 @@ def bench(
         raise click.UsageError("expected --workload or --model; received both")
     if "model" in timed:  # takes seconds
         show_progress(f"building {timed['model']} on each backend")
+    usual_s = USUAL_S if rounds is None else None
     made = benches.make_bench(
-        implementations, timed or {"workload": "char_rnn"}, overrides, device, timed_work
+        implementations,
+        timed or {"workload": benches.DEFAULT_WORKLOAD},
+        overrides,
+        device,
+        Budget(usual_s if time_s is None else time_s, rounds),
+        timed_work,
     )
-    _show_estimate(made, rounds, str(made.effort(rounds)))
+    _show_estimate(made, made.describe())
     _wait_until_quiet(look, made, named["wait_quiet_s"])
     with interrupted_by(signal.SIGTERM):
-        has_all_rounds = _run_until_interrupted(made, rounds)
+        was_interrupted = _run_until_interrupted(made)
         with held_back(signal.SIGINT, signal.SIGTERM):  # nothing that was measured is lost
             summary = summarise(made.record())
-            write(benches.as_document(summary))
+            write(benches.as_document(summary, made.schedule))
             if export_json is not None:
                 write_output(summary_json(summary).encode(), export_json)
-    if not has_all_rounds:
+    if was_interrupted:
         return EXIT_STOPPED
     return WITH_FAILURES if summary.left_out else COMPLETE
 
 
-def _show_estimate(made: Bench, rounds: int, text: str) -> None:
-    effort = made.effort(rounds)
-    facts = {"rounds": rounds, "models": effort.models, "least_seconds": effort.least_s}
-    show_progress(text, "estimate", **facts, seconds_left=made.seconds_left(rounds))
+def _show_estimate(made: Bench, text: str) -> None:
+    schedule = made.schedule
+    show_progress(
+        text,
+        "estimate",
+        seconds=schedule.budget.seconds,
+        rounds=schedule.budget.rounds,
+        load_seconds=schedule.load_s,
+        seconds_left=schedule.seconds_left(),
+    )
 
 
-def _run_until_interrupted(made: Bench, rounds: int) -> bool:
-    """Run the rounds; at Ctrl-C keep the whole ones, if any. Return whether it was not stopped."""
+def _run_until_interrupted(made: Bench) -> bool:
+    """Run the rounds; at Ctrl-C keep the whole ones, if any. Return whether it was interrupted."""
     try:
-        _run(made, rounds)
+        _run(made)
     except KeyboardInterrupt:
-        made.rounds = [trials for trials in made.rounds if all(trial.ended for trial in trials)]
+        made.rounds = made.rounds[: len(made.schedule.turns)]
         if not made.rounds:
             raise
-        show(f"Stopped after {len(made.rounds)} of {rounds} rounds.\n", err=True)
-        return False
-    return True
+        return True
+    return False
 
 
-def _run(made: Bench, rounds: int) -> None:
+def _run(made: Bench) -> None:
     """Run the rounds, and show them on stderr: live on a terminal, else a line as each begins."""
     from rich.console import Console
     from rich.live import Live
@@ -152,34 +175,33 @@ def _run(made: Bench, rounds: int) -> None:
     console = Console(stderr=True)
     if console.is_terminal and not messages().are_json:
         with Live(console=console, auto_refresh=False, transient=True) as live:
-            made.run(rounds, lambda doing: live.update(_drawn(made, rounds, doing), refresh=True))
+            made.run(lambda doing: live.update(_drawn(made, doing), refresh=True))
     else:
-        made.run(rounds, _RoundLines(made, rounds).show)
+        made.run(_RoundLines(made).show)
 
 
 class _RoundLines:
     """Prints a line as each round begins, and the estimate after the first slices."""
 
-    def __init__(self, made: Bench, rounds: int) -> None:
-        self._made, self._rounds = made, rounds
+    def __init__(self, made: Bench) -> None:
+        self._made = made
         self._rounds_shown, self._is_estimated = 0, False
 
     def show(self, _doing: str) -> None:
         """Print what is new since the last call."""
-        from orchestrator.diagnostics.bench import HOW_TO_SHORTEN
-
-        begun, left_s = len(self._made.rounds), self._made.seconds_left(self._rounds)
+        schedule, begun = self._made.schedule, len(self._made.rounds)
+        left_s = schedule.seconds_left()
         if begun > self._rounds_shown:
             self._rounds_shown = begun
-            facts = {"round": begun, "rounds": self._rounds, "seconds_left": left_s}
-            show_progress(_round_text(begun, self._rounds, left_s), "round", **facts)
-        elif begun == 1 and left_s is not None and not self._is_estimated:
+            facts = {"round": begun, "rounds": schedule.budget.rounds, "seconds_left": left_s}
+            show_progress(_round_text(self._made), "round", **facts)
+        elif schedule.load_s is not None and left_s is not None and not self._is_estimated:
             self._is_estimated = True
-            text = f"about {duration(left_s)} for all rounds. {HOW_TO_SHORTEN}"
-            _show_estimate(self._made, self._rounds, text)
+            loaded = f"loading and compiling took {duration(schedule.load_s)}"
+            _show_estimate(self._made, f"{loaded}; about {duration(left_s)} left")
 
 
-def _drawn(made: Bench, rounds: int, doing: str) -> Text:
+def _drawn(made: Bench, doing: str) -> Text:
     """Return the results so far for a terminal, below the round that runs."""
     from rich.text import Text
 
@@ -187,14 +209,14 @@ def _drawn(made: Bench, rounds: int, doing: str) -> Text:
     from orchestrator.diagnostics.bench import as_document
     from orchestrator.report.formats.text import to_text
 
-    head = _round_text(len(made.rounds), rounds, made.seconds_left(rounds))
     document = as_document(summarise(made.record()))
-    head += f": {doing}" if doing else ""
+    head = f"{_round_text(made)}{f': {doing}' if doing else ''}"
     return Text.from_ansi(f"{head}\n{to_text(document, width(), colour=True)}")
 
 
-def _round_text(number: int, rounds: int, left_s: float | None) -> str:
-    text = f"round {number} of {rounds}"
+def _round_text(made: Bench) -> str:
+    rounds, left_s = made.schedule.budget.rounds, made.schedule.seconds_left()
+    text = f"round {len(made.rounds)}{f' of {rounds}' if rounds else ''}"
     return text if left_s is None else f"{text}, about {duration(left_s)} left"
 
 

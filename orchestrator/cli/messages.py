@@ -26,7 +26,7 @@ class Messages:
         if not self.are_json:
             return printable(text)
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
-        head = {"format": "rnnsweep-progress", "version": 1, "event": event, "time": now}
+        head = {"format": "rnnsweep-progress", "version": 2, "event": event, "time": now}
         return json.dumps({**head, "text": text, **facts}, allow_nan=False)
 
 

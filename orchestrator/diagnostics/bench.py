@@ -1,10 +1,12 @@
 """A comparison of implementations on this machine without a spec file: `rnnsweep bench`.
 
 Each round builds new models, with another seed, and times a step (or a prediction) of every
-implementation in slices that take turns, as a sweep with `measure: timing` does. The rounds are the
-blocks of a sweep that is summarised like any other, and recorded nowhere.
+implementation in slices that take turns, as a sweep with `measure: timing` does. Rounds follow each
+other until the time is over. They are the blocks of a sweep that is summarised like any other, and
+recorded nowhere.
 """
 
+import math
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -18,8 +20,7 @@ import yaml
 from orchestrator import hardware
 from orchestrator.analysis.arms.arm_summary import ArmSummary
 from orchestrator.analysis.comparisons.speed import Comparison
-from orchestrator.analysis.pairing.pairs import geometric
-from orchestrator.analysis.statistics.formatting import quartiles
+from orchestrator.analysis.statistics.formatting import number
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.cluster.connection import this_machine
 from orchestrator.core.arms import Arm
@@ -27,11 +28,12 @@ from orchestrator.core.criteria import DisturbanceLimits, Timing
 from orchestrator.core.disturbance import detect_disturbance, disturbance_text
 from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.text import counted, duration
+from orchestrator.core.text import counted
 from orchestrator.core.trial import FinishedTrial, Trial
+from orchestrator.diagnostics.bench_schedule import Budget, Schedule
 from orchestrator.execution import telemetry
-from orchestrator.execution.interleaved_round import InterleavedRound
-from orchestrator.execution.job import Job, RoundPartner, TrialLimits, TrialRun
+from orchestrator.execution.job import Job, RoundTrial, TrialLimits, TrialRun
+from orchestrator.execution.round import Round
 from orchestrator.execution.trainer_pool import TrainerPool
 from orchestrator.execution.workload_check import check_user_code
 from orchestrator.planning.lanes import make_lanes
@@ -42,56 +44,19 @@ from orchestrator.report.sections.doubts import random_data_doubts
 from orchestrator.report.sections.headlines import headlines
 from orchestrator.report.sections.mathematics import mathematics_doubts, mathematics_sentence
 from orchestrator.report.verdicts import busy_note, speed_phrase, speed_ratio
-from orchestrator.report.wording import step_noun
+from orchestrator.report.wording import deciding_interval, step_noun
 from orchestrator.spec import SweepSpec, parse_spec, yaml_locations
 from orchestrator.spec.errors import ProblemAtPath, SpecError, key_text
 from orchestrator.spec.reading import refuse_object
 from workloads.own_code import code_folders
 from workloads.protocol import TimedWork, TrialRequest
+from workloads.turns import step_seconds
 
-_TIMING = {"mode": "timing", "interval": 0.05, "slices": [6, 24]}
-"""Coarser than in a sweep: the spread of rounds decides, which longer rounds hardly narrow.
+DEFAULT_WORKLOAD = "image_rows"
+"""At its own sizes it compiles in a second or two, and takes some 10 ms a step on two cores."""
 
-Where a step takes a second, so does the shortest slice."""
-
-
-HOW_TO_SHORTEN = (
-    "Shorter: smaller sizes (--set), or fewer --rounds (no verdict below 6); Ctrl-C keeps the"
-    " complete rounds"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Effort:
-    """What a bench is going to do: to compile and time `models`, in `least_s` at the least."""
-
-    rounds: int
-    implementations: int
-    timing: Timing
-
-    @property
-    def models(self) -> int:
-        """How many models are compiled and then trained, or predict, for a short time."""
-        return self.rounds * self.implementations
-
-    @property
-    def least_s(self) -> float:
-        """The seconds of the fewest slices, without loading and compiling, which nobody knows."""
-        return self.models * self.timing.least * self.timing.slice_s
-
-    def __str__(self) -> str:
-        """Return the effort as sentences, with what makes it shorter."""
-        timing = self.timing
-        noun = "short training" if timing.timed_work == "train" else "timed prediction"
-        alone = "It is timed alone: name another one for a ratio. "
-        return (
-            f"{counted(self.models, noun)}: {counted(self.rounds, 'round')} of"
-            f" {counted(self.implementations, 'implementation')}. Each compiles a new model and"
-            f" times it in {timing.least} to {timing.most} slices of {timing.slice_s:g} s, or of a"
-            f" step where that is longer: {duration(self.least_s)} at the least, minutes where"
-            " loading, compiling or a step is slow. An estimate follows after the first slices. "
-            f"{alone if self.implementations == 1 else ''}{HOW_TO_SHORTEN}"
-        )
+_OF_FIRST_ROUND = ("import_s", "check_s")
+"""What a trial does in the first round only: the trainers of later rounds are warm."""
 
 
 @dataclass(slots=True)
@@ -103,61 +68,69 @@ class Bench:
 
     spec: SweepSpec
     plan: Plan
+    schedule: Schedule
     rounds: list[Sequence[TrialRun]] = field(default_factory=list)
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
-    _round_s: list[float] = field(default_factory=list)
-    """The seconds of each round that has ended."""
-    _expected_round_s: float | None = None
-    """What the first round is going to take, by its first slices."""
 
-    def run(self, rounds: int, progress: Callable[[str], object]) -> None:
-        """Run this many rounds; `progress` is called about once a second.
+    def describe(self) -> str:
+        """Return what is going to be done, and for how long."""
+        number = len(self.plan.arms)
+        doing = "is timed" if number == 1 else "take turns"
+        return (
+            f"{counted(number, 'implementation')} {doing} for {self.schedule.budget}. Ctrl-C keeps"
+            " the complete rounds"
+        )
+
+    def run(self, progress: Callable[[str], object]) -> None:
+        """Run rounds until the budget is used up; `progress` is called about once a second.
 
         It gets what begins before the first slice, such as `loading and compiling torch/fused (1 of
         2)`, else an empty text.
         """
-        lane, arms = make_lanes(self.plan)[0].lanes[0], self.plan.arms
-        limits, timing = self.spec.limits, self.spec.timing
         instruments = telemetry.Instruments()
         with closing(TrainerPool()) as trainers:
-            for number in range(rounds):
-                first, *others = (
-                    RoundPartner(self._request(a, number), lane.cpus_used(a)) for a in arms
-                )
-                job = Job(
-                    first.request,
-                    attempt=1,
-                    issued_s=time.time(),
-                    limits=TrialLimits(limits.trial_s, limits.idle_s, limits.memory_mib),
-                    python_path=code_folders(),
-                    cpus=first.cpus,
-                    partners=tuple(others),
-                    timing=timing,
-                )
-                timed = InterleavedRound(job, timing, trainers, instruments)
-                self.rounds.append(timed.trial_runs)
-                progress("")
-                began_s = timed_since_s = time.monotonic()
-                for seen in timed.run():
-                    if seen.done == 0:  # it still compiles
-                        timed_since_s = time.monotonic()
-                    else:
-                        turn_s = (time.monotonic() - timed_since_s) / seen.done
-                        turns = (timing.least + timing.most) / 2
-                        self._expected_round_s = timed_since_s - began_s + turns * turn_s
-                    progress(seen.doing)
-                self._round_s.append(time.monotonic() - began_s)
+            while self.schedule.has_another_round():
+                self._run_round(trainers, instruments, progress)
+                if not self.schedule.turns[-1]:
+                    return  # every implementation failed, and would again
 
-    def effort(self, rounds: int) -> Effort:
-        """Return what so many rounds do."""
-        return Effort(rounds, len(self.plan.arms), self.spec.timing)
+    def _run_round(
+        self,
+        trainers: TrainerPool,
+        instruments: telemetry.Instruments,
+        progress: Callable[[str], object],
+    ) -> None:
+        schedule, turns = self.schedule, self.schedule.begin_round()
+        timing = replace(self.spec.timing, least=turns, most=turns)
+        timed = Round(self._job(timing), trainers, instruments)
+        self.rounds.append(timed.trial_runs)
+        progress("")
+        for seen in timed.run():
+            if seen.done == 0:
+                schedule.note_loading()
+            else:
+                schedule.note_turns(seen.done)
+                if schedule.has_used_its_time():
+                    timed.end_after_turn()
+            progress(seen.doing)
+        schedule.end_round(
+            max(len(trial.slices) for trial in timed.trial_runs),
+            sum(t.metrics.get(name, 0.0) for t in timed.trial_runs for name in _OF_FIRST_ROUND),
+        )
 
-    def seconds_left(self, rounds: int) -> float | None:
-        """Return about how long the rounds that have not ended take; None before any slice."""
-        usual_s = self._round_s[1:] or self._round_s  # in the first one the trainers start
-        if not usual_s:
-            return None if self._expected_round_s is None else rounds * self._expected_round_s
-        return (rounds - len(self._round_s)) * sum(usual_s) / len(usual_s)
+    def _job(self, timing: Timing) -> Job:
+        lane, limits, number = make_lanes(self.plan)[0].lanes[0], self.spec.limits, len(self.rounds)
+        trials = (
+            RoundTrial(self._request(arm, number), lane.cpus_used(arm)) for arm in self.plan.arms
+        )
+        return Job(
+            tuple(trials),
+            attempt=1,
+            issued_s=time.time(),
+            limits=TrialLimits(limits.trial_s, limits.idle_s, limits.memory_mib),
+            timing=timing,
+            python_path=code_folders(),
+        )
 
     def _request(self, arm: Arm, number: int) -> TrialRequest:
         settings, seed = self.spec.written_settings(), self.spec.seed + number
@@ -167,6 +140,7 @@ class Bench:
             settings,
             arm.device,
             seed,
+            measure="timing",
             fingerprint=number == 0,
         )
 
@@ -198,6 +172,7 @@ def make_bench(
     timed: Mapping[str, str],
     overrides: Sequence[str],
     device: str,
+    budget: Budget,
     timed_work: TimedWork = "train",
 ) -> Bench:
     """Check a comparison; refuse it unless all of the implementations can run here.
@@ -227,7 +202,7 @@ def make_bench(
         "search": {"configs": [{}]},
         "arms": {"implementations": list(implementations), "hardware": [device]},
         "baseline": implementations[0],
-        "measure": {**_TIMING, "of": timed_work},
+        "measure": {"mode": "timing", "of": timed_work},
     }
     try:
         spec = parse_spec(yaml.safe_dump(data, sort_keys=False), source="bench", folder=Path.cwd())
@@ -252,16 +227,21 @@ def make_bench(
         raise Refusal(
             f"--hardware: expected one of {'; '.join(sorted(classes))}; received {device}"
         )
-    return Bench(spec, plan)
+    return Bench(spec, plan, Schedule(budget))
 
 
-def as_document(summary: ReportSummary) -> Document:
+def as_document(summary: ReportSummary, ended: Schedule | None = None) -> Document:
     """Return a sentence for each implementation, the table, and how the fastest one is used.
 
-    Notes say what disturbed the rounds, and whether all implementations compute the same.
+    Notes say what disturbed the rounds, and whether all implementations compute the same. With the
+    schedule of a bench that has `ended` they also say what it took, and how precise that is.
     """
     disturbed = {t.block: t.disturbance for t in reversed(summary.trials) if t.disturbance}
     notes = []
+    if ended is not None:
+        notes.append(f"{ended}{_precision(summary.comparisons)}.")
+        if any(comparison.verdict == "inconclusive" for comparison in summary.comparisons):
+            notes.append(f"For a narrower interval: {ended.longer()}")
     if disturbed:
         count = f"{len(disturbed)} of {counted(summary.sweep.blocks, 'round')}"
         first = disturbance_text(disturbed[min(disturbed)])
@@ -272,8 +252,8 @@ def as_document(summary: ReportSummary) -> Document:
         Column("implementation", lambda arm: arm.arm.implementation),
         Column(
             f"{step_noun(summary)} (ms)",
-            lambda arm: arm.measures.get("step_ms") or arm.measures.get("predict_ms"),
-            show=quartiles,
+            lambda arm: arm.means.get("step_ms") or arm.means.get("predict_ms"),
+            show=lambda mean: number(mean.value),
             numeric=True,
         ),
         Column("speed-up (95 % CI)", lambda arm: arm.speedup, show=speed_ratio, numeric=True),
@@ -317,11 +297,11 @@ def _finished(run: TrialRun, arm: Arm, number: int, limits: DisturbanceLimits) -
     """Return a trial of a round that may still be under way, with its time per step so far."""
     outcome = run.outcome()
     times = dict[str, float]()
-    if run.slices:
-        metric = "step_ms" if run.job.request.timed_work == "train" else "predict_ms"
-        times[metric] = geometric([timed_slice.step_ms for timed_slice in run.slices])
+    if run.slices and not run.has_result:
+        metric = "step_ms" if run.trial.request.timed_work == "train" else "predict_ms"
+        times[metric] = 1_000 * step_seconds(run.slices)
     causes = detect_disturbance(outcome.metrics, outcome.telemetry, limits)
-    request = run.job.request
+    request = run.trial.request
     return FinishedTrial(
         Trial(f"{number} {arm}", number, {}, arm, 0, request.seed),
         replace(
@@ -337,10 +317,24 @@ def _bullet(comparison: Comparison) -> Bullet | None:
     """Return the verdict of one implementation against the baseline."""
     if comparison.speedup is None or comparison.baseline is None:
         return None
-    arm, base = comparison.arm.implementation, comparison.baseline.implementation
-    text = f"{arm} {speed_phrase(comparison.speedup, base)}"
+    phrase = speed_phrase(comparison.speedup, comparison.baseline.implementation)
+    text = f"{comparison.arm.implementation} {phrase}"
+    if comparison.verdict == "inconclusive":
+        text += ", but that is not certain"
     if comparison.qualifier == "busy":
         text += f" ({busy_note(comparison.disturbance)})"
-    if comparison.verdict == "inconclusive":
-        return Bullet(Kind.INCONCLUSIVE, f"{text}, but that is not certain: add rounds (--rounds)")
     return Bullet(Kind(comparison.verdict), text)
+
+
+def _precision(comparisons: Sequence[Comparison]) -> str:
+    """Return `; ratios within ± 2.1 %`, or `± 2.1 to 4 %`; empty if no ratio has an interval."""
+    intervals = [interval for c in comparisons if (interval := deciding_interval(c)) is not None]
+    widths = sorted(
+        math.sqrt(interval.high / interval.low) - 1
+        for interval in intervals
+        if interval.low > 0 and interval.high < math.inf
+    )
+    if not widths:
+        return ""
+    texts = dict.fromkeys(f"{100 * width:.2g}" for width in (widths[0], widths[-1]))
+    return f"; ratios within ± {' to '.join(texts)} %"

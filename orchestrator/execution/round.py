@@ -159,7 +159,7 @@ class Round:
         self._epochs_per_turn = 1
         """Epochs of users' own loops in a turn; they double until they take about `slice_s`."""
         self._progress = list[JobProgress]()
-        self._is_pruned = False
+        self._is_pruned = self._ends_early = False
         self._killed = oom_kills()
 
     def _make_trials(self) -> list[TrialInTurns]:
@@ -183,6 +183,10 @@ class Round:
     def trial_runs(self) -> list[TrialRun]:
         """The facts about each trial, which are complete once the round is over."""
         return [trial.trial_run for trial in self._trials]
+
+    def end_after_turn(self) -> None:
+        """End a round of timing trials after its next turn, with the turns that it then has."""
+        self._ends_early = True
 
     def prune(self) -> None:
         """End the whole trainings of the round after their current epoch."""
@@ -321,7 +325,7 @@ class Round:
             if self._is_pruned:
                 self._end_pruned(trials, sampler)
             yield from self._new_progress()
-            if self._is_timing and self._is_known_well_enough(turn + 1, trials):
+            if self._ends_early or self._is_known_well_enough(turn + 1, trials):
                 return
             if time.monotonic() - signed_s > _SIGN_S:
                 signed_s = time.monotonic()
@@ -452,8 +456,8 @@ class Round:
         Intervals decide that after planned numbers of turns only: looking after each turn would
         stop at intervals that are narrow by chance.
         """
-        if not _running(trials):
-            return True
+        if not self._is_timing or not _running(trials):
+            return False
         return turns in self._looks and self._widest_interval(trials) <= self._timing.interval
 
     def _widest_interval(self, trials: Sequence[TrialInTurns]) -> float:

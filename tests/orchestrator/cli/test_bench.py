@@ -3,19 +3,19 @@
 import itertools
 import json
 import signal
-from argparse import Namespace
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from orchestrator.execution.interleaved_round import InterleavedRound
 
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.trial import Outcome
 from orchestrator.diagnostics import bench as benches
+from orchestrator.diagnostics.bench_schedule import Schedule
 from orchestrator.execution.job import JobProgress, TrialRun
+from orchestrator.execution.round import Round
 from orchestrator.report.document import Document
 from tests.orchestrator.cli.typed_commands import Run, read_events
 from workloads.protocol import SliceDone
@@ -26,10 +26,10 @@ DRAWN = ("--set", "settings.spread=0.02", "--set", "settings.slower={none/slow: 
 
 
 def bench(
-    run: Run, *options: str, function: str = "steady", cut: int = 0
+    run: Run, *options: str, rounds: int = 6, function: str = "steady", cut: int = 0
 ) -> tuple[int, str, dict[str, Any]]:
     """Return its exit code, stdout, and what it exported; so many rounds at the end were `cut`."""
-    written = ("--export-json", "bench.json", "--json-progress")
+    written = ("--rounds", str(rounds), "--export-json", "bench.json", "--json-progress")
     command = ("bench", *ARMS, "--workload", f"{SLICING}:{function}", *DRAWN, *options, *written)
     code, out, err = run(*command)
     assert Path("bench.json").exists(), err
@@ -37,12 +37,12 @@ def bench(
     events = read_events(err)
     first = next(event for event in events if event["event"] in ("estimate", "round"))
     assert first["event"] == "estimate" and first["seconds_left"] is None
-    assert first["models"] == len(ARMS) * first["rounds"]
-    rounds = [event for event in events if event["event"] == "round"]
-    begun = exported["sweep"]["blocks"] + cut
-    assert [event["round"] for event in rounds] == [*range(1, begun + 1)]
-    assert rounds[0]["seconds_left"] is None
-    assert all(event["seconds_left"] > 0 for event in rounds[1:])
+    assert (first["rounds"], first["load_seconds"]) == (rounds, None)
+    begun = [event for event in events if event["event"] == "round"]
+    numbers = [*range(1, exported["sweep"]["blocks"] + cut + 1)]
+    assert [event["round"] for event in begun] == numbers
+    assert begun[0]["seconds_left"] is None
+    assert all(event["seconds_left"] >= 0 for event in begun[1:])
     assert events[-1]["exit_code"] == code
     return code, out, exported
 
@@ -54,27 +54,25 @@ def test_rounds_give_a_verdict_that_can_be_exported(
     as_run = TrialRun.outcome
 
     def observed(trial_run: TrialRun) -> Outcome:
-        others_pct = 80.0 if trial_run.job.request.seed < disturbed else 0.0
+        others_pct = 80.0 if trial_run.trial.request.seed < disturbed else 0.0
         return replace(as_run(trial_run), metrics={"others_cpu_pct": others_pct})
 
     monkeypatch.setattr(TrialRun, "outcome", observed)
     code, out, exported = bench(run)
     assert code == 0
-    assert "none/slow is 1.5" in out
-    assert "80 % of the CPUs" in out
+    assert ("busy: others took 80 % of the CPUs" in out) == (disturbed == 6)
     (row,) = [line for line in out.splitlines() if line.strip().startswith("none/slow  ")]
     assert "slower" in row and "1.5" in row, "as in a report, not 0.67 ×"
     assert f"Disturbed: {disturbed} of 6 rounds" in out
     base, slow = exported["arms"]
     assert (base["verdict"], base["used"], slow["used"]) == ("baseline", 6, 6)
-    assert (slow["verdict"], slow["kernels"][0]["ran"]) == ("slower (busy)", "slow")
+    verdict = "slower" if disturbed < 6 else "slower (busy)"
+    assert (slow["verdict"], slow["kernels"][0]["ran"]) == (verdict, "slow")
     assert slow["speedup"]["value"] == pytest.approx(1 / 1.5, rel=0.02)
 
 
 def test_an_arm_that_fails_is_named_and_the_others_are_timed(run: Run) -> None:
-    code, _, exported = bench(
-        run, "--rounds", "1", "--set", "settings.of=none/slow", function="raises"
-    )
+    code, _, exported = bench(run, "--set", "settings.of=none/slow", rounds=1, function="raises")
     base, slow = exported["arms"]
     assert code == 1
     (failed,) = exported["left_out"]
@@ -86,7 +84,7 @@ def run_without_trainers(monkeypatch: pytest.MonkeyPatch, *, interrupted: int = 
     """Let rounds end at once. In this one, Ctrl-C comes between its two trials."""
     begun = itertools.count(1)
 
-    class Round(InterleavedRound):
+    class InstantRound(Round):
         def run(self) -> Generator[JobProgress, None, None]:
             number, (base, slow) = next(begun), self.trial_runs
             for trial_run, seconds in ((base, 0.002), (slow, 0.003)):
@@ -96,7 +94,7 @@ def run_without_trainers(monkeypatch: pytest.MonkeyPatch, *, interrupted: int = 
                     raise KeyboardInterrupt
             yield JobProgress(1)
 
-    monkeypatch.setattr(benches, "InterleavedRound", Round)
+    monkeypatch.setattr(benches, "Round", InstantRound)
 
 
 def test_whole_rounds_are_kept_on_ctrl_c(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,9 +110,9 @@ def test_rounds_that_ended_are_exported_when_ctrl_c_comes_after_the_last_one(
 ) -> None:
     as_document = benches.as_document
 
-    def interrupted(summary: ReportSummary) -> Document:
+    def interrupted(summary: ReportSummary, ended: Schedule) -> Document:
         signal.raise_signal(signal.SIGINT)
-        return as_document(summary)
+        return as_document(summary, ended)
 
     run_without_trainers(monkeypatch)
     monkeypatch.setattr(benches, "as_document", interrupted)
@@ -123,31 +121,14 @@ def test_rounds_that_ended_are_exported_when_ctrl_c_comes_after_the_last_one(
     assert "none/slow is 1.5" in out
 
 
-def test_the_first_slices_give_an_estimate_of_all_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loading and compiling take 40 s, then four turns 8 s; a round has 6 to 24 of these."""
-    now_s = 0.0
+def test_the_time_ends_a_bench_before_its_number_of_rounds(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_without_trainers(monkeypatch)
+    code, _, exported = bench(run, "--time", "0s")
+    assert (code, exported["sweep"]["blocks"]) == (0, 3)
 
-    class Round:
-        trial_runs: tuple[()] = ()
 
-        def __init__(self, *_: object) -> None: ...
-
-        def run(self) -> Iterator[JobProgress]:
-            nonlocal now_s
-            yield JobProgress(0, most=24, doing="loading and compiling")
-            now_s += 40.0
-            yield JobProgress(0, most=24)
-            now_s += 8.0
-            yield JobProgress(4, most=24)
-
-    def estimate(_: str) -> None:
-        seen.append(made.seconds_left(6))
-
-    monkeypatch.setattr(benches, "InterleavedRound", Round)
-    monkeypatch.setattr(benches, "time", Namespace(time=lambda: 0.0, monotonic=lambda: now_s))
-    made = benches.make_bench(ARMS, {"workload": f"{SLICING}:steady"}, (), "cpu")
-    seen = list[float | None]()
-    made.run(1, estimate)
-    assert seen == [None, None, None, 6 * (40.0 + 15 * 2.0)]
-    assert made.seconds_left(6) == 5 * 48.0
-    assert (made.effort(6).models, made.effort(6).least_s) == (12, 12 * 6 * 0.25)
+def test_no_round_follows_one_in_which_all_implementations_failed(run: Run) -> None:
+    code, _, exported = bench(run, function="forgets")
+    assert (code, exported["sweep"]["blocks"]) == (1, 1)

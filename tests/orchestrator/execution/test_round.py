@@ -169,6 +169,18 @@ def test_a_round_ends_at_a_look_once_it_is_narrow_enough(trainers: TrainerPool) 
     assert [outcome.metrics["slices"] for outcome in outcomes] == [10, 10]
 
 
+def test_a_round_that_is_to_end_has_one_more_turn(trainers: TrainerPool) -> None:
+    timing = Timing(interval=0.01, least=40, most=40, slice_s=0.25)
+    running = round_of(trainers, job_of("steady", "none/one", "none/two", timing=timing))
+    progress = running.run()
+    turns = next(seen.done for seen in progress if seen.done)
+    running.end_after_turn()
+    list(progress)
+    outcomes = [trial_run.outcome() for trial_run in running.trial_runs]
+    assert [outcome.metrics["slices"] for outcome in outcomes] == [turns + 1] * 2
+    assert [outcome.status for outcome in outcomes] == ["complete"] * 2
+
+
 @pytest.mark.parametrize(
     ("disturbed", "set_aside"), [({1, 2, 6}, [1, 2, 6]), ({0, 1, 2, 3, 4}, []), (set(), [])]
 )
