@@ -15,6 +15,7 @@ import numpy as np
 
 import rnnsweep
 from tests.building.plain_keras import build_plain_model
+from workloads.implementations import parse_implementation
 
 WEIGHTS = ("embeddings", "kernel", "recurrent_kernel", "bias", "logits_kernel", "logits_bias")
 
@@ -28,7 +29,7 @@ def main() -> None:
     weights = [data[name] for name in WEIGHTS]
     model = build_plain_model(job["implementation"], settings, vocabulary=len(data["embeddings"]))
     model.set_weights(weights)
-    if "/fused" in job["implementation"]:
+    if parse_implementation(job["implementation"]).kernel == "fused":
         model = rnnsweep.convert(model, job["implementation"])
     start = model.get_weights()
     model.optimizer.build(model.trainable_variables)
