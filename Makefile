@@ -100,13 +100,13 @@ gpu-full: ## run every check of this machine's GPU at every size (an hour per ba
 gpu-docs: ## write the tables of docs/gpu.md from the results of make gpu, of both environments
 	$(PYTHON) -m infra.gpu.table $(wildcard rnnsweep-data/gpu-checks-cuda12.json rnnsweep-data/gpu-checks-cuda13.json)
 
-benchmark-steps: $(VENV)/.dev ## measure milliseconds per step of each implementation, compared with plain Keras and PyTorch
+benchmark-steps: $(VENV)/.dev ## measure milliseconds per step of each implementation, compared with Keras' fit
 	$(BIN)/python -m infra.benchmarks.steps --steps 80 --output $(RESULTS)
 
 benchmark-own-model: $(VENV)/.backends ## measure milliseconds per step of an own model, compared with bare Keras fit (10 minutes on an idle machine)
 	$(BIN)/python -m infra.benchmarks.own_model --output $(RESULTS)
 
-benchmark-passes: $(VENV)/.backends ## measure recurrent layers on PyTorch as rnnsweep, Keras and nn.LSTM call them (3 minutes on an idle machine)
+benchmark-passes: $(VENV)/.backends ## measure recurrent layers on PyTorch as a Keras model and as nn.LSTM by hand (2 minutes on an idle machine)
 	$(BIN)/python -m infra.benchmarks.passes --output $(RESULTS)
 
 benchmark-scale: $(VENV)/.dev ## measure decisions and samplers at 1,000 nodes, 100,000 trials and 10,000 configs (20 minutes)

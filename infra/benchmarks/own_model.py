@@ -1,8 +1,9 @@
 """Milliseconds per training step of a user's own model, compared with bare Keras `fit`, in slices.
 
-The model and the data are from sweeps/own_model.py, and the kernel is `auto`: the model as it
-is written. rnnsweep's trial and a plain script take turns by slices, in a seeded random order, in
-processes that are started anew for each repeat. The interval is over the repeats.
+The model and the data are from sweeps/own_model.py. With the kernel `auto` it is the model as it is
+written; for `torch/fused` the script calls `rnnsweep.convert` before `fit`. rnnsweep's trial and
+the script take turns by slices, in a seeded random order, in processes that are started anew for
+each repeat. The interval is over the repeats.
 
 Target: a step takes at most 1.03 × as long as in the script. If the interval covers the target, the
 verdict is inconclusive.
@@ -55,7 +56,7 @@ def main() -> None:
     parser.add_argument(
         "--only",
         nargs="+",
-        default=["tensorflow/auto", "jax/auto", "torch/auto"],
+        default=["tensorflow/auto", "jax/auto", "torch/auto", "torch/fused"],
         metavar="IMPLEMENTATION",
     )
     options = parser.parse_args()
@@ -126,7 +127,13 @@ def _await(trial: TrainerProcess, kind: type[Any]) -> Any:
 
 def _start_script(implementation: str, seed: int) -> subprocess.Popen[str]:
     threads = usable_cpus()
-    job = {"settings": _SETTINGS, "folder": str(_FOLDER), "threads": threads, "seed": seed}
+    job = {
+        "implementation": implementation,
+        "settings": _SETTINGS,
+        "folder": str(_FOLDER),
+        "threads": threads,
+        "seed": seed,
+    }
     variables = environment_for(parse_implementation(implementation), "cpu")
     return subprocess.Popen(
         [sys.executable, "-m", "infra.benchmarks.contenders.own_fit", json.dumps(job)],

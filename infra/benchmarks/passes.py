@@ -1,8 +1,8 @@
-"""Milliseconds per pass of recurrent layers on PyTorch: as rnnsweep, Keras, and nn.LSTM call them.
+"""Milliseconds per pass of recurrent layers on PyTorch: as Keras' model, and as nn.LSTM by hand.
 
-All three run in one process on the same input, in turns and in a random order: rnnsweep's
-passes of the task `synthetic` on `torch/fused`, the same model called as Keras' users call it, and
-PyTorch's own `nn.LSTM` by hand. A figure is the median over turns of the mean of a turn.
+Both run in one process on the same input, in turns and in a random order: the passes of the task
+`synthetic` on `torch/fused`, which call a Keras model, and PyTorch's own `nn.LSTM`. A figure is the
+median over turns of the mean of a turn.
 
 A second table has the step of an optimizer on the weights of these layers: Keras' Adam, which all
 arms have, and PyTorch's own, which launches one kernel if it is fused.
@@ -48,11 +48,9 @@ SHAPES = (
 )
 _TURN_S = 0.25
 _COLUMNS = {
-    "rnnsweep": ".3f",
-    "keras": ".3f",
+    "synthetic": ".3f",
     "by_hand": ".3f",
-    "rnnsweep_over_by_hand": ".2f",
-    "keras_over_by_hand": ".2f",
+    "synthetic_over_by_hand": ".2f",
 }
 
 
@@ -97,7 +95,6 @@ def _adam(turns: int) -> list[dict[str, Any]]:
 
 def _contenders(shape: Shape) -> dict[str, dict[str, Callable[[], Any]]]:
     """Return, for each timed work, the pass of each contender."""
-    import keras  # noqa: PLC0415 - after the backend was chosen
     import torch  # noqa: PLC0415
 
     from workloads.backends.loading import load_framework  # noqa: PLC0415
@@ -120,36 +117,24 @@ def _contenders(shape: Shape) -> dict[str, dict[str, Callable[[], Any]]]:
     by_hand = torch.nn.LSTM(
         features, shape.units, shape.layers, batch_first=True, bidirectional=shape.bidirectional
     )
-    weights = [variable.value for variable in model.trainable_variables]
+    parameters = list(by_hand.parameters())
 
-    def forward(call: Callable[[Any], Any]) -> Callable[[], Any]:
-        def run() -> Any:
-            with torch.no_grad():
-                return call(batch)
+    def forward_by_hand() -> Any:
+        with torch.no_grad():
+            return by_hand(batch)[0]
 
-        return run
+    def both_ways_by_hand() -> Any:
+        leaf = batch.detach().requires_grad_()
+        return torch.autograd.grad(by_hand(leaf)[0].float().mean(), [*parameters, leaf])
 
-    def both_ways(call: Callable[[Any], Any], parameters: Any) -> Callable[[], Any]:
-        def run() -> Any:
-            leaf = batch.detach().requires_grad_()
-            return torch.autograd.grad(call(leaf).float().mean(), [*parameters, leaf])
-
-        return run
-
-    def keras_call(inputs: Any, *, training: bool) -> Any:
-        return model(inputs, training=training)
-
-    assert isinstance(model, keras.Model)
     return {
         "forward": {
-            "rnnsweep": lambda: passes.forward(batch),
-            "keras": forward(lambda inputs: keras_call(inputs, training=False)),
-            "by_hand": forward(lambda inputs: by_hand(inputs)[0]),
+            "synthetic": lambda: passes.forward(batch),
+            "by_hand": forward_by_hand,
         },
         "both ways": {
-            "rnnsweep": lambda: passes.forward_backward(batch),
-            "keras": both_ways(lambda inputs: keras_call(inputs, training=True), weights),
-            "by_hand": both_ways(lambda inputs: by_hand(inputs)[0], list(by_hand.parameters())),
+            "synthetic": lambda: passes.forward_backward(batch),
+            "by_hand": both_ways_by_hand,
         },
     }
 
@@ -192,15 +177,10 @@ def _optimizers(shape: Shape) -> dict[str, Callable[[], Any]]:
 
 
 def _row(contenders: dict[str, Callable[[], Any]], turns: int) -> dict[str, float]:
-    """Return the median ms of each contender, and the median ratios to `by_hand`."""
+    """Return the median ms of each contender, and the median of their ratios."""
     times = _times(contenders, turns)
-    paired = {
-        f"{name}_over_by_hand": median(
-            left / right for left, right in zip(times[name], times["by_hand"], strict=True)
-        )
-        for name in ("rnnsweep", "keras")
-    }
-    return _medians(times) | paired
+    ratios = [a / b for a, b in zip(times["synthetic"], times["by_hand"], strict=True)]
+    return {**_medians(times), "synthetic_over_by_hand": median(ratios)}
 
 
 def _medians(times: Mapping[str, list[float]]) -> dict[str, float]:

@@ -15,7 +15,6 @@ from unittest import mock
 import numpy as np
 
 from tests.building.tasks import find_task, load_and_build
-from workloads.backends import feeding
 from workloads.backends.feeding import reorder
 from workloads.backends.loading import load_framework
 from workloads.context import Context
@@ -173,13 +172,13 @@ def losses_by_feed(trial: Context) -> dict[str, float]:
 
     losses = {}
     with tempfile.TemporaryDirectory() as folder:
-        for name in ("arrays", "mapped", "batches"):
+        for name in ("arrays", "mapped"):
             plan = plan_training(trial)
             if name == "mapped":
                 parts = (plan.train.inputs, plan.train.targets)
                 train = Samples(*(_mapped(Path(folder), part) for part in parts))
                 plan = dataclasses.replace(plan, train=reorder(train, np.arange(len(train))))
-            feed = feed_as_on_a_gpu(plan) if name == "batches" else plan.train_feed
+            feed = plan.train_feed
             fitted = plan.model.fit(**feed.with_targets(), epochs=2, shuffle=False, verbose=0)
             losses[name] = float(fitted.history["loss"][-1])
             losses[f"{name}_are_arrays"] = float(isinstance(feed.inputs, np.ndarray))
@@ -219,17 +218,6 @@ def _mapped(folder: Path, array: Any) -> Any:
     path = folder / f"{array.ndim}.npy"
     np.save(path, array)
     return np.load(path, mmap_mode="r")
-
-
-def feed_as_on_a_gpu(plan: Any) -> Any:
-    module = load_framework(_backend())
-    if _backend() == "tensorflow":
-        from workloads.backends.tensorflow.framework import prefetch_batches
-
-        return feeding.Feed(prefetch_batches(plan.train, plan.batch_size, "/CPU:0"))
-    feed = module.make_feed(plan.train, plan.batch_size, "gpu")
-    assert not isinstance(getattr(feed.inputs, "dataset", None), list), "it keeps all batches"
-    return feed
 
 
 def _backend() -> str:

@@ -13,12 +13,10 @@ import keras
 import numpy as np
 
 from workloads.backends.backend import CUDNN_PACKAGES, Backend
-from workloads.backends.feeding import Feed
 from workloads.backends.kernel_evidence import EagerStep, Proof, RecurrentPart
 from workloads.backends.passes import Batch, CheckedModel, OutputsAndGradients, Passes
 from workloads.backends.stack_call import StackCall
 from workloads.context import Fact
-from workloads.data.samples import Samples
 from workloads.failures import NotPossible
 from workloads.implementations import DTYPE_POLICIES, Implementation
 from workloads.protocol import Device, TimedWork
@@ -44,9 +42,9 @@ class Framework(ABC):
     """The framework of this process, made by `workloads.backends.loading.load_framework`.
 
     A trial of a built-in workload calls it in this order: `configure`, `expect_device`, `seed` and
-    `facts`; `make_feed` for its data; `tracing_record` and `direct_train_step` while it trains, and
-    `synchronise` at both ends of each timed window; one of the `prove_…` methods after that; and
-    `release_memory` at the end. A process runs many trials, one after the other, on one device.
+    `facts`; `tracing_record` while it trains, and `synchronise` at both ends of each timed window;
+    one of the `prove_…` methods after that; and `release_memory` at the end. A process runs many
+    trials, one after the other, on one device.
 
     Methods that are not abstract have the answer of a framework without the feature.
     """
@@ -147,26 +145,7 @@ class Framework(ABC):
         `Backend.package` has its version, and `devices` the names of what it computes on.
         """
 
-    # Data and training
-
-    @abstractmethod
-    def make_feed(self, samples: Samples, batch_size: int, device: Device) -> Feed:
-        """Return the data for `fit`, `evaluate` and `predict`, in batches in the samples' order.
-
-        The last batch may be smaller. Arrays that are mapped from a file are read batch by batch.
-        On a GPU every backend copies batches from the host ahead of their use, and keeps none.
-        """
-
-    def sum_gradients(self, optimizer: Any) -> None:  # noqa: B027
-        """Give an optimizer one gradient per variable, where there are several."""
-
-    def direct_train_step(self, model: Any, arguments: Any) -> Callable[[Any], Any] | None:
-        """Return a shorter train step with the results of Keras' own; None to keep Keras' own.
-
-        Called once for each compiled model, with the arguments of its first step, which is always
-        Keras' own. All later batches have the same form.
-        """
-        return None
+    # Predictions and passes
 
     def place(self, inputs: Any) -> Any:
         """Return the inputs of a batch as tensors where the device reads them without a copy."""
@@ -199,16 +178,6 @@ class Framework(ABC):
 
         The program is made as the program of training is: eagerly, traced, or compiled by XLA.
         None if the framework has no gradients.
-        """
-        return None
-
-    def prepare_masks(self, model: Any) -> None:  # noqa: B027
-        """Prepare a built model for `padding_on_host`."""
-
-    def padding_on_host(self, mask: Any) -> tuple[Any, Any] | None:
-        """Return `lengths` and `is_right_padded` of a `StackCall`, if the host knows them already.
-
-        None if they are to be computed from the mask, which is on the device.
         """
         return None
 

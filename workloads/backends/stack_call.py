@@ -79,8 +79,7 @@ class StackCall:
 
     `weights` is cuDNN's opaque buffer, in the parts of `shape`. `sequences` have the shape
     (batch, steps, inputs), each initial state (layers·directions, batch, units). `lengths` (the
-    unmasked steps of each sequence) and `is_right_padded` (of the mask) are None without a mask;
-    they may be on the host (`Framework.padding_on_host`).
+    unmasked steps of each sequence) and `is_right_padded` (of the mask) are None without a mask.
     `dropout` is the rate between the layers, applied in training only; `seed` is for a library that
     takes one.
     """

@@ -61,12 +61,15 @@ class TurnClock:
         if not steps:
             return False
         self._warm_up()
-        self._passes_per_slice = max(1, round(steps / self._pass_steps))
-        if steps < _WHOLE_PASS * self._pass_steps:
-            parts = round(self._pass_steps / steps)
-            ends = (round(self._pass_steps * part / parts) for part in range(1, parts))
-            self._slice_ends = frozenset(ends)
+        self._plan_slices(steps)
         return True
+
+    def _plan_slices(self, steps: int) -> None:
+        """Let a slice be several passes, or an equal part of one, of about so many steps."""
+        self._passes_per_slice = max(1, round(steps / self._pass_steps))
+        parts = 1 if steps >= _WHOLE_PASS * self._pass_steps else round(self._pass_steps / steps)
+        ends = (round(self._pass_steps * part / parts) for part in range(1, parts))
+        self._slice_ends = frozenset(ends)
 
     def begin_pass(self) -> None:
         """Open the training window of a pass."""
@@ -115,8 +118,8 @@ class TurnClock:
         is_last = self._is_full and self.epochs == self._plan.epochs
         if self._is_slice_over:
             self._passes_in_slice = 0
-            if not is_last:
-                self._rest("train")
+            if not is_last and (steps := self._rest("train")):
+                self._plan_slices(steps)
         if is_last or self._trial.should_prune():
             self.is_over = True
         if self.is_over and self._slice_steps:
@@ -163,12 +166,17 @@ class TurnClock:
         self._turns.end_slice(self._slice_steps, self._slice_s)
         self._slice_steps, self._slice_s = 0, 0.0
 
-    def _rest(self, before: protocol.NextWork) -> None:
-        """Rest until the next turn. A whole training that is told to end ends after its epoch."""
-        if self._turns.rest(before):
+    def _rest(self, before: protocol.NextWork) -> int:
+        """Rest until the next turn; return the steps of a slice, or 0 if the training is to end.
+
+        A whole training ends after its epoch.
+        """
+        steps = self._turns.rest(before)
+        if steps:
             self._warm_up()
         else:
             self.is_over = not self._is_full
+        return steps
 
     def _report_epoch(self, metrics: Mapping[str, float]) -> None:
         self._synchronise()

@@ -114,8 +114,7 @@ class FusedStack(keras.layers.Layer):
             )
         lengths, is_right_padded = None, None
         if mask is not None:
-            known = self.framework.padding_on_host(mask)
-            lengths, is_right_padded = _padding(mask) if known is None else known
+            lengths, is_right_padded = _padding(mask)
         outputs, states = self.framework.run_stack(
             StackCall(
                 shape=self.stack_shape,

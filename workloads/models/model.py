@@ -37,12 +37,6 @@ class Witness:
     tracing_records: list[Any] = field(default_factory=list)
     layer_states: tuple[Any, ...] = ()
 
-    direct_step: Callable[[Any], Any] | None = None
-    """The framework's replacement of Keras' train step, after the first step; it has no logs."""
-
-    has_chosen_step: bool = False
-    """True once `direct_step` is final; True from the start keeps Keras' own step."""
-
     on_steps_done: Callable[[], None] | None = None
     """Called after the last train step of an epoch, before its validation."""
 
@@ -86,25 +80,10 @@ class WitnessedModel(keras.Model):
         # a stateful layer would silently start from zero in every batch.
         return [*super().variables, *self.witness.layer_states]
 
-    def callbacks(self) -> list[Any]:
-        """Return the callbacks that `fit` needs for this model."""
-        # With Keras' own step the callback would read the logs in every step.
-        return [] if self.witness.direct_step is None else [_NoThreadCallback()]
-
     def train_step(self, *arguments: Any) -> Any:
-        """Record a call, and run a step on the data (on some backends, with the state before it).
-
-        The first step is Keras' own, which makes the variables of the metrics.
-        """
-        witness = self.witness
-        witness.record_call("train", arguments)
-        if witness.direct_step is not None:
-            return witness.direct_step(*arguments)
-        logs = super().train_step(*arguments)
-        if not witness.has_chosen_step:
-            witness.direct_step = witness.framework.direct_train_step(self, arguments)
-            witness.has_chosen_step = True
-        return logs
+        """Record a call, and run Keras' own step."""
+        self.witness.record_call("train", arguments)
+        return super().train_step(*arguments)
 
     def test_step(self, *arguments: Any) -> Any:
         """Record a call, and run Keras' own step."""
@@ -120,19 +99,10 @@ class WitnessedModel(keras.Model):
         """Call `on_steps_done`, in a method that `fit` calls right after an epoch's last step."""
         # That moment is the end of the training window. `on_test_begin` is too late: in the first
         # epoch `fit` builds the validation pipeline before it.
-        if self.witness.direct_step is not None:
-            logs = logs or self.get_metrics_result()
         result = super()._get_metrics_result_or_logs(logs)
         if self.witness.on_steps_done is not None:
             self.witness.on_steps_done()
         return result
-
-
-class _NoThreadCallback(keras.callbacks.Callback):
-    """A callback with an empty step hook, so that `fit` starts no thread for such hooks."""
-
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Do nothing."""
 
 
 def witness_model(model: Any, framework: Framework) -> WitnessedModel:

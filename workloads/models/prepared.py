@@ -4,7 +4,6 @@ from typing import Any
 
 from workloads.backends.loading import load_framework
 from workloads.context import Context
-from workloads.implementations import AUTO
 from workloads.models.conversion import set_compilation
 from workloads.models.model import WitnessedModel, witness_model
 from workloads.models.recurrent_parts import mark_recurrent_layers
@@ -16,8 +15,8 @@ def prepare_model(model: Any, trial: Context) -> WitnessedModel:
 
     The result may be the model itself or a copy around its layers: use the result only. Every
     tracing of its steps is recorded. A model that only predicts needs no optimizer. Raise
-    `NotPossible` if the kernel cannot run the model. For `auto` the train step and the optimizer
-    are Keras' own, too: it is what the author's own `fit` runs.
+    `NotPossible` if the kernel cannot run the model. The train step and the optimizer are Keras'
+    own: `fit` runs what it runs on the result of `convert`.
     """
     implementation = trial.implementation
     framework = load_framework(implementation.backend)
@@ -25,10 +24,5 @@ def prepare_model(model: Any, trial: Context) -> WitnessedModel:
     witnessed = witness_model(rewritten.model, framework)
     witnessed.witness.author_variables = rewritten.author_variables
     mark_recurrent_layers(witnessed, framework)
-    framework.prepare_masks(witnessed)
     set_compilation(witnessed, implementation, framework)
-    if implementation.kernel == AUTO:
-        witnessed.witness.has_chosen_step = True
-    elif witnessed.compiled:
-        framework.sum_gradients(witnessed.optimizer)
     return witnessed

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from workloads.backends.feeding import Feed
+from workloads.backends.feeding import Batches, Feed, array_feed, is_in_memory
 from workloads.data.samples import Samples
 from workloads.models.layers import is_stateful, layers_of
 from workloads.models.model import WitnessedModel
@@ -85,8 +85,10 @@ class TrainingRun:
         return all(tensor.shape[0] in (None, 1) for tensor in inputs)
 
     def feed(self, samples: Samples) -> Feed:
-        """Return samples as `fit` takes them; the data may be copied to the device."""
-        return self.model.witness.framework.make_feed(samples, self.batch_size, self.device)
+        """Return samples as a user gives them to `fit`: arrays, or batches of a larger data set."""
+        if is_in_memory(samples):
+            return array_feed(samples, self.batch_size)
+        return Feed(_BatchDataset(Batches(samples, self.batch_size)))
 
     def fit(self, feed: Feed, *callbacks: Any, epochs: int = 1, **arguments: Any) -> Any:
         """Train by Keras' own loop, in the order of the feed; return its history."""
@@ -110,7 +112,21 @@ class TrainingRun:
 
     def callbacks(self) -> list[Any]:
         """Return the callbacks that every `fit` of this model needs."""
-        return self.model.callbacks() + ([_StateReset()] if is_stateful(self.model) else [])
+        return [_StateReset()] if is_stateful(self.model) else []
+
+
+class _BatchDataset(keras.utils.PyDataset):
+    """Batches that Keras reads when it needs them."""
+
+    def __init__(self, batches: Batches) -> None:
+        super().__init__()
+        self._batches = batches
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def __getitem__(self, index: int) -> Any:
+        return self._batches[index]
 
 
 class _StateReset(keras.callbacks.Callback):

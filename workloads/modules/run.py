@@ -17,6 +17,7 @@ from workloads.context import Context
 from workloads.data.samples import DataSet, Samples
 from workloads.failures import BadRequest, NotPossible
 from workloads.modules import compiling
+from workloads.modules.batches import tensor_batches
 from workloads.modules.flops import ForwardFlops
 from workloads.modules.own_module import OwnModule
 from workloads.settings import TrainingPlan
@@ -31,8 +32,8 @@ LOW_PRECISION = {"bf16": torch.bfloat16, "fp16": torch.float16}
 class ModuleRun:
     """A module on the device of a trial, and the steps that train and evaluate it.
 
-    Batches come from the framework's feed: inputs and targets, perhaps with sample weights. A
-    module gets the arrays of a tuple as arguments, and the arrays of a dict by their names.
+    Batches have inputs and targets, perhaps with sample weights. A module gets the arrays of a
+    tuple as arguments, and the arrays of a dict by their names.
 
     Raise `NotPossible` if `torch.compile` is asked for and cannot build a program here, and
     `BadRequest` for a training without a loss, or with an optimizer that needs a closure.
@@ -85,8 +86,7 @@ class ModuleRun:
 
     def feed(self, samples: Samples) -> Any:
         """Return an iterable over batches of tensors on the device, in the samples' order."""
-        made = self.framework.make_feed(samples, self.plan.batch_size, self._trial_device)
-        return made.inputs
+        return tensor_batches(samples, self.plan.batch_size, self._trial_device)
 
     def first_batch(self) -> tuple[Any, ...]:
         """Return the first full batch as tensors on the device."""

@@ -1,1 +1,1 @@
-"""Contenders of `infra.benchmarks.steps`. `bare_keras` and `hand_written` do without rnnsweep."""
+"""Contenders of `infra.benchmarks.steps` and `own_model`: scripts that call Keras' `fit`."""

@@ -1,4 +1,4 @@
-"""A plain Keras script without rnnsweep: `Sequential`, `compile`, `fit`.
+"""A plain Keras script: `Sequential`, `compile`, `fit`, for the kernel `fused` after `convert`.
 
 Each line on standard input starts one `fit` from the initial weights, and is answered with a line
 of JSON.
@@ -13,7 +13,9 @@ from typing import Any
 import keras
 import numpy as np
 
+import rnnsweep
 from tests.building.plain_keras import build_plain_model
+from workloads.implementations import parse_implementation
 
 WEIGHTS = ("embeddings", "kernel", "recurrent_kernel", "bias", "logits_kernel", "logits_bias")
 
@@ -26,10 +28,14 @@ def main() -> None:
     held_out = data["validation_inputs"], data["validation_targets"]
     weights = [data[name] for name in WEIGHTS]
     model = build_plain_model(job["implementation"], settings, vocabulary=len(data["embeddings"]))
+    model.set_weights(weights)
+    if parse_implementation(job["implementation"]).kernel == "fused":
+        model = rnnsweep.convert(model, job["implementation"])
+    start = model.get_weights()
     model.optimizer.build(model.trainable_variables)
     optimizer_start = [np.array(v) for v in model.optimizer.variables]
     for _ in sys.stdin:
-        model.set_weights(weights)
+        model.set_weights(start)
         for variable, value in zip(model.optimizer.variables, optimizer_start, strict=True):
             variable.assign(value)
         clock = Clock(synchronise)

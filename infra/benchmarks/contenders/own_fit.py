@@ -1,4 +1,6 @@
-"""The model of sweeps/own_model.py in plain Keras without rnnsweep: `build`, `load` and `fit`.
+"""The model of sweeps/own_model.py in a program of its user's: `build`, `load` and `fit`.
+
+For another kernel than `auto` the program calls `rnnsweep.convert` before `fit`.
 
 One `fit` without an end. Each line on standard input has a number of steps, which the next whole
 epochs take; it is answered with a line of JSON.
@@ -14,7 +16,9 @@ from typing import Any
 import keras
 import numpy as np
 
+import rnnsweep
 from infra.benchmarks.contenders.bare_keras import prepare
+from workloads.implementations import AUTO, parse_implementation
 
 
 def main() -> None:
@@ -26,6 +30,8 @@ def main() -> None:
     order = np.random.default_rng([job["seed"], 1]).permutation(len(inputs))
     keras.utils.set_random_seed(job["seed"])
     model = own_model.build(settings)
+    if parse_implementation(job["implementation"]).kernel != AUTO:
+        model = rnnsweep.convert(model, job["implementation"])
     steps = -(-len(inputs) // settings["batch_size"])
     model.fit(
         inputs[order],

@@ -277,7 +277,10 @@ def _measure_round(
             done[arm].append((one.steps, one.seconds))
             if time.monotonic() - began_s > _MOST_ROUND_S:
                 break
-    return Round(done, *(meter.taken_s() or (None, None)))
+    taken = meter.taken()
+    if taken is None:
+        return Round(done, None, None)
+    return Round(done, taken.others_s + taken.steal_s, taken.total_s)
 
 
 def _await(trainer: TrainerProcess, kind: type[Any]) -> Any:

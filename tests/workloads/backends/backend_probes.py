@@ -7,13 +7,12 @@ import numpy as np
 
 from workloads.backends.loading import load_framework
 from workloads.context import Context
-from workloads.data.samples import Samples
 from workloads.failures import NotPossible
 from workloads.measuring.measurement import prepare_framework
 
 
 def compute(trial: Context) -> dict[str, float]:
-    """Run a small model forward, and read data from a feed; report what a framework promises."""
+    """Run a small model forward; report what a framework promises."""
     with prepare_framework(trial) as framework:
         import keras
 
@@ -24,7 +23,6 @@ def compute(trial: Context) -> dict[str, float]:
         outputs = passes.forward(passes.place(batch))
         framework.synchronise(outputs)
         expected = keras.ops.convert_to_numpy(model(keras.ops.convert_to_tensor(batch)))
-        samples = Samples(batch, np.arange(5, dtype=np.int32))
         state = framework.random_state()
         framework.restore_random_state(state)
         return {
@@ -33,9 +31,6 @@ def compute(trial: Context) -> dict[str, float]:
             "sees_gpu": float(framework.has_gpu()),
             "refuses_gpu": float(_refuses_gpu(framework)),
             "reads_gpu_memory": float(framework.peak_gpu_mib() is not None),
-            "keeps_order": float(
-                _targets(framework.make_feed(samples, 2, "cpu")) == [0, 1, 2, 3, 4]
-            ),
         }
 
 
@@ -45,13 +40,3 @@ def _refuses_gpu(framework: Any) -> bool:
     except NotPossible as error:
         return framework.backend.title in str(error)
     return False
-
-
-def _targets(feed: Any) -> list[int]:
-    """Return all targets, in the order in which `fit` would read them."""
-    if feed.targets is not None:
-        return [int(target) for target in feed.targets]
-    batches = feed.inputs if hasattr(feed.inputs, "__iter__") else []
-    if hasattr(feed.inputs, "__getitem__"):
-        batches = [feed.inputs[index] for index in range(len(feed.inputs))]
-    return [int(target) for _, targets in batches for target in np.asarray(targets)]

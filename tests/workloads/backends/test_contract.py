@@ -61,14 +61,14 @@ def test_its_lines_for_programs_without_rnnsweep_are_python(backend: Backend) ->
 
 
 @EACH
-def test_its_framework_computes_and_feeds_in_order(
+def test_its_framework_computes_as_keras_does(
     backend: Backend, trainer_of_backend: Trainer
 ) -> None:
     probe = "tests.workloads.backends.backend_probes:compute"
     events = trainer_of_backend.ask(probe, f"{backend.name}/portable")
     metrics = result(events)
     assert metrics["difference"] < 1e-6
-    assert metrics["same_object"] and metrics["keeps_order"] and metrics["refuses_gpu"]
+    assert metrics["same_object"] and metrics["refuses_gpu"]
     assert not metrics["sees_gpu"] and not metrics["reads_gpu_memory"]
     facts: dict[str, Any] = {}
     for event in events:

@@ -108,6 +108,7 @@ def in_place_of_keras(made: Machine, monkeypatch: pytest.MonkeyPatch) -> Iterato
     fake.layers = MagicMock(Layer=object)
     fake.regularizers = SimpleNamespace(Regularizer=object)
     fake.saving = SimpleNamespace(register_keras_serializable=lambda **_: lambda kind: kind)
+    fake.utils = SimpleNamespace(PyDataset=object)
     fake.random = SimpleNamespace(uniform=lambda shape, **_: np.empty(shape, np.int8))
     fake.ops = SimpleNamespace(
         cast=lambda array, _: array,

@@ -132,9 +132,7 @@ def test_keras_calls_the_hook_at_the_end_of_an_epochs_steps(
 def test_batches_are_equal_from_every_kind_of_feed(trainer_of: Trainer, backend: str) -> None:
     losses = result(probe(trainer_of, "losses_by_feed", f"{backend}/portable", dropout=0.0))
     assert losses["arrays"] == pytest.approx(losses["mapped"], rel=1e-6)
-    assert losses["arrays"] == pytest.approx(losses["batches"], rel=1e-6)
-    as_arrays = [losses[f"{feed}_are_arrays"] for feed in ("arrays", "mapped", "batches")]
-    assert as_arrays == [backend != "torch", 0, backend == "jax"], "Keras streams JAX's arrays"
+    assert losses["arrays_are_arrays"] and not losses["mapped_are_arrays"]
 
 
 @full

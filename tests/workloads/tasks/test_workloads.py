@@ -61,7 +61,7 @@ def expect_metrics_data_and_kernel(events: list[Event], workload: str) -> None:
         ),
         pytest.param("char_rnn", {"layers": 2}, ["torch/portable", "torch/fused"], id="char_rnn"),
         pytest.param(
-            "sentiment", {"masked": True}, ["tensorflow/portable", "torch/fused"], id="sentiment"
+            "sentiment", {"masked": True}, ["jax/portable", "torch/fused"], id="sentiment"
         ),
     ],
 )

@@ -9,17 +9,16 @@ import jax.numpy as jnp
 import keras
 from jax.experimental import rnn
 
-from workloads.backends import feeding, framework
+from workloads.backends import framework
 from workloads.backends.jax import evidence, fused
 from workloads.backends.jax.passes import make_passes, outputs_and_gradients
 from workloads.backends.kernel_evidence import EagerStep, Proof, RecurrentPart
 from workloads.backends.passes import Batch, CheckedModel, OutputsAndGradients, Passes
 from workloads.backends.stack_call import StackCall
 from workloads.context import Fact
-from workloads.data.samples import Samples
 from workloads.hidden_packages import hide_package
 from workloads.implementations import Implementation
-from workloads.protocol import Device, TimedWork
+from workloads.protocol import TimedWork
 
 _COMPILED = "/jax/core/compile/backend_compile_duration"
 
@@ -62,12 +61,6 @@ class JaxFramework(framework.Framework):
 
     def synchronise(self, values: Any = None) -> None:
         jax.block_until_ready(jax.live_arrays() if values is None else values)
-
-    def make_feed(self, samples: Samples, batch_size: int, device: Device) -> feeding.Feed:
-        """Return arrays if they are in memory, else batches; Keras copies one ahead to a GPU."""
-        if feeding.is_in_memory(samples):
-            return feeding.array_feed(samples, batch_size)
-        return feeding.Feed(_Batches(feeding.Batches(samples, batch_size)))
 
     def outputs_and_gradients(self, checked: CheckedModel, batch: Batch) -> OutputsAndGradients:
         return outputs_and_gradients(checked, batch)
@@ -155,20 +148,6 @@ class JaxFramework(framework.Framework):
             "compilation_cache": jax.config.jax_compilation_cache_dir,
             "tf32": jax.config.jax_default_matmul_precision is None,
         }
-
-
-class _Batches(keras.utils.PyDataset):
-    """Batches that are read when they are needed."""
-
-    def __init__(self, batches: Any) -> None:
-        super().__init__()
-        self._batches = batches
-
-    def __len__(self) -> int:
-        return len(self._batches)
-
-    def __getitem__(self, index: int) -> Any:
-        return self._batches[index]
 
 
 def _shape(leaf: Any) -> Any:

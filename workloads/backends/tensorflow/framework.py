@@ -7,7 +7,6 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.framework import ops
 
-from workloads.backends import feeding
 from workloads.backends.framework import BYTES_PER_MIB, Framework, installed_cudnn
 from workloads.backends.kernel_evidence import EagerStep, Proof, RecurrentPart
 from workloads.backends.passes import Batch, CheckedModel, OutputsAndGradients, Passes
@@ -16,12 +15,9 @@ from workloads.backends.stderr_capture import captured_stderr
 from workloads.backends.tensorflow import evidence, fused
 from workloads.backends.tensorflow.passes import make_passes, outputs_and_gradients
 from workloads.context import Fact
-from workloads.data.array_trees import map_arrays
-from workloads.data.samples import Samples
 from workloads.implementations import AUTO, Implementation
-from workloads.protocol import Device, TimedWork
+from workloads.protocol import TimedWork
 
-_BATCHES_AHEAD = 4
 _ABOUT_GPUS = re.compile("gpu|cuda|dlopen|driver", re.IGNORECASE)
 
 
@@ -56,26 +52,6 @@ class TensorFlowFramework(Framework):
 
     def synchronise(self, values: Any = None) -> None:
         tf.test.experimental.sync_devices()
-
-    def make_feed(self, samples: Samples, batch_size: int, device: Device) -> feeding.Feed:
-        """Return arrays for a CPU, as a user would pass them; for a GPU prefetched batches."""
-        if device == "gpu":
-            return feeding.Feed(prefetch_batches(samples, batch_size, "/GPU:0"))
-        if feeding.is_in_memory(samples):
-            return feeding.array_feed(samples, batch_size)
-        dataset = _host_batches(samples, batch_size).prefetch(_BATCHES_AHEAD)
-        return feeding.Feed(_with_count(dataset, samples, batch_size))
-
-    def sum_gradients(self, optimizer: Any) -> None:
-        """Add up an embedding's gradients of a token that occurs several times in a batch."""
-        # They come one per occurrence, and Keras would square each: Adam's second moment would be
-        # the moment of the parts, and not of their sum as on JAX and PyTorch.
-        apply = optimizer.apply
-
-        def apply_sums(gradients: Any, variables: Any = None) -> Any:
-            return apply([tf.convert_to_tensor(gradient) for gradient in gradients], variables)
-
-        optimizer.apply = apply_sums
 
     def outputs_and_gradients(self, checked: CheckedModel, batch: Batch) -> OutputsAndGradients:
         return outputs_and_gradients(checked, batch)
@@ -158,41 +134,3 @@ class TensorFlowFramework(Framework):
             "tf32": tf.config.experimental.tensor_float_32_execution_enabled(),
             "auto_clustering": str(tf.config.optimizer.get_jit() or "off"),
         }
-
-
-def prefetch_batches(samples: Samples, batch_size: int, target: str) -> tf.data.Dataset:
-    """Return batches that are made on the host, and copied ahead to the device `target`."""
-    ahead = tf.data.experimental.prefetch_to_device(target, _BATCHES_AHEAD)
-    return _with_count(_host_batches(samples, batch_size).apply(ahead), samples, batch_size)
-
-
-def _host_batches(samples: Samples, batch_size: int) -> tf.data.Dataset:
-    """Return batches made on the host: by TensorFlow from arrays in memory, else by NumPy."""
-    batches = feeding.Batches(samples, batch_size)
-    size = None if len(samples) % batch_size else batch_size  # static if all batches have the same
-    if feeding.is_in_memory(samples):
-        with tf.device("/CPU:0"):
-            tensors = feeding.packed(samples.map(tf.constant))
-
-        def cut(index: Any) -> Any:
-            begin = index * batch_size
-
-            def cut_tensor(tensor: Any) -> Any:
-                part = tensor[begin : begin + batch_size]
-                return tf.ensure_shape(part, (size, *part.shape[1:]))
-
-            return map_arrays(cut_tensor, tensors)
-
-        indices = tf.data.Dataset.range(len(batches))
-        return indices.map(cut, num_parallel_calls=tf.data.AUTOTUNE)
-    specs = samples.map(lambda array: tf.TensorSpec((size, *array.shape[1:]), array.dtype))
-    return tf.data.Dataset.from_generator(
-        lambda: iter(batches), output_signature=feeding.packed(specs)
-    )
-
-
-def _with_count(dataset: tf.data.Dataset, samples: Samples, batch_size: int) -> tf.data.Dataset:
-    """Set the number of batches, which Keras reads, of a data set that does not know it."""
-    # `assert_cardinality` has no GPU kernel. Without this Keras runs into the end of every epoch.
-    dataset.cardinality = len(feeding.Batches(samples, batch_size))
-    return dataset

@@ -1,26 +1,20 @@
 """PyTorch as the framework of this process. See `workloads.backends.framework.Framework`."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import Any
 
-import keras
 import torch
-from torch.utils.data import DataLoader, IterableDataset
 
-from workloads.backends import feeding, framework
+from workloads.backends import framework
 from workloads.backends.backend import Backend
 from workloads.backends.kernel_evidence import EagerStep, Proof, RecurrentPart
 from workloads.backends.passes import Batch, CheckedModel, OutputsAndGradients, Passes
 from workloads.backends.stack_call import StackCall
-from workloads.backends.torch import direct_step, evidence, fused
+from workloads.backends.torch import evidence, fused
 from workloads.backends.torch.cudnn_errors import CudnnErrors
-from workloads.backends.torch.host_masks import keep_masks, padding_on_host, remember_on_host
 from workloads.backends.torch.passes import make_passes, outputs_and_gradients
 from workloads.context import Fact
-from workloads.data.array_trees import map_arrays
-from workloads.data.samples import Samples
 from workloads.hidden_packages import hide_package
 from workloads.implementations import Implementation
 from workloads.protocol import Device, TimedWork
@@ -77,32 +71,11 @@ class TorchFramework(framework.Framework):
         if self.has_gpu():
             torch.cuda.synchronize()
 
-    def make_feed(self, samples: Samples, batch_size: int, device: Device) -> feeding.Feed:
-        """Return batches: cut once if they are in memory, else read one by one."""
-        # Keras' own adapter for arrays collates each batch from single samples, which takes 1 ms.
-        cut = feeding.Batches(samples, batch_size)
-        batches: Any = CopiedAhead(cut) if device == "gpu" else _Tensors(cut)
-        if device == "cpu" and feeding.is_in_memory(samples):
-            batches = [batches[index] for index in range(len(batches))]
-        # Nothing is collated, and nothing drawn at random.
-        return feeding.Feed(DataLoader(batches, batch_size=None, collate_fn=lambda batch: batch))
-
-    def direct_train_step(self, model: Any, arguments: Any) -> Callable[[Any], Any] | None:
-        (batch,) = arguments
-        is_same = direct_step.computes_the_same(model, batch)
-        return direct_step.DirectStep(model) if is_same else None
-
     def outputs_and_gradients(self, checked: CheckedModel, batch: Batch) -> OutputsAndGradients:
         return outputs_and_gradients(checked, batch)
 
     def run_stack(self, call: StackCall) -> tuple[Any, tuple[Any, ...]]:
         return fused.run_stack(call)
-
-    def prepare_masks(self, model: Any) -> None:
-        keep_masks(model)
-
-    def padding_on_host(self, mask: Any) -> tuple[Any, Any] | None:
-        return padding_on_host(mask)
 
     def make_predict(self, model: Any) -> Callable[[Iterable[Any]], Any]:
         model.eval()
@@ -169,47 +142,3 @@ class TorchFramework(framework.Framework):
             "tf32": torch.backends.cuda.matmul.allow_tf32,
             "onednn": torch.backends.mkldnn.is_available(),
         }
-
-
-@dataclass(frozen=True, slots=True)
-class _Tensors:
-    """Batches as tensors on the device that Keras computes on, read when they are needed."""
-
-    batches: feeding.Batches
-
-    def __len__(self) -> int:
-        return len(self.batches)
-
-    def __getitem__(self, index: int) -> Any:
-        return map_arrays(keras.ops.convert_to_tensor, self.batches[index])
-
-
-class CopiedAhead(IterableDataset[Any]):
-    """Batches for a GPU: each is copied before the step on the batch before it begins.
-
-    A copy from pinned memory returns at once, and the step waits for it on the GPU. So no thread
-    is needed, which would take the interpreter from the steps.
-    """
-
-    def __init__(self, batches: feeding.Batches) -> None:
-        self._batches = batches
-
-    def __len__(self) -> int:
-        return len(self._batches)
-
-    def __iter__(self) -> Iterator[Any]:
-        copies = (map_arrays(_copy_to_gpu, batch) for batch in self._batches)
-        current = next(copies, None)
-        while current is not None:
-            following = next(copies, None)
-            yield current
-            current = following
-
-
-def _copy_to_gpu(array: Any) -> torch.Tensor:
-    """Start the copy of an array, without waiting for its end; keep it where there is no GPU."""
-    with keras.device("cpu"):
-        tensor: torch.Tensor = keras.ops.convert_to_tensor(array)
-    if torch.cuda.is_available():
-        tensor = tensor.pin_memory().to("cuda", non_blocking=True)
-    return remember_on_host(tensor, array)

@@ -47,11 +47,6 @@ def run_stack(call: StackCall) -> tuple[Any, tuple[Any, ...]]:
 
 def _lengths_on_host(call: StackCall) -> torch.Tensor:
     """Return the lengths of the sequences; raise `ValueError` if the mask does not pad right."""
-    if isinstance(call.is_right_padded, bool):  # `padding_on_host` knew both
-        if not call.is_right_padded:
-            raise ValueError(LEFT_PADDED)
-        lengths: torch.Tensor = call.lengths
-        return lengths
     # One copy for both: each copy from a GPU waits for all the work before it.
     is_right_padded = call.is_right_padded.to(call.lengths.dtype).reshape(1)
     on_host = torch.cat((call.lengths, is_right_padded)).cpu()

@@ -11,32 +11,19 @@ from workloads.backends.passes import (
     Passes,
     unmasked_outputs,
 )
-from workloads.backends.torch.direct_calls import (
-    chain_of_calls,
-    has_type_of_inputs,
-    is_plain_chain,
-)
 
 
 def make_passes(model: Any) -> Passes:
-    """Run the passes eagerly, with autograd; call the layers of a plain chain directly."""
+    """Run the passes eagerly, with autograd."""
     weights = [variable.value for variable in model.trainable_variables]
-
-    is_direct = is_plain_chain(model)
-    calls = {training: chain_of_calls(model, training=training) for training in (True, False)}
-
-    def call(batch: Any, *, training: bool) -> Any:
-        if is_direct and has_type_of_inputs(model, batch):
-            return calls[training](batch)
-        return model(batch, training=training)
 
     def forward(batch: Any) -> Any:
         with torch.no_grad():
-            return call(batch, training=False)
+            return model(batch, training=False)
 
     def forward_backward(batch: Any) -> Any:
         leaf = batch.detach().requires_grad_()
-        mean = call(leaf, training=True).float().mean()
+        mean = model(leaf, training=True).float().mean()
         return torch.autograd.grad(mean, [*weights, leaf])
 
     return Passes(
