@@ -122,7 +122,7 @@ METRICS: tuple[Metric, ...] = (
     # Times per step, and rates
     Metric(
         name="step_ms",
-        description="Time of a training step. In slices: the geometric mean over the slices.",
+        description="Time of a training step: the least over the slices.",
         label="step",
         unit="ms",
         better="less",
@@ -176,7 +176,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="predict_ms",
-        description="Time of the prediction of a batch: the geometric mean over the slices.",
+        description="Time of the prediction of a batch: the least over the slices.",
         label="prediction",
         unit="ms",
         better="less",

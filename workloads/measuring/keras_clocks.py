@@ -49,6 +49,7 @@ class FitInTurns(keras.callbacks.Callback):
             self._witnessed.stop_training = True
 
     def _run_step(self, *arguments: Any) -> Any:
+        self._clock.begin_step()
         outputs = self._train(*arguments)
         self._clock.end_step(outputs)
         if self._clock.is_over:

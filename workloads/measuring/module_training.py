@@ -94,6 +94,7 @@ def _train_epochs(run: ModuleRun, clock: TurnClock, *, is_full: bool) -> None:
 
     def batches() -> Iterator[Any]:
         for batch in run.train_feed:
+            clock.begin_step()
             yield batch
             clock.end_step()
             if clock.is_over:

@@ -44,6 +44,7 @@ class TurnClock:
         self._cpu_began_s = self._cpu_s = 0.0
         self._slice_steps, self._slice_s, self._epoch_s = 0, 0.0, 0.0
         self._steps_in_pass = self._passes_in_slice = 0
+        self._head_s, self._heads_s = 0.0, list[float]()
         self._is_slice_over = False
         self.goal_s: float | None = None
         """Training seconds until the plan's goal; None if it was not reached."""
@@ -76,6 +77,15 @@ class TurnClock:
         self._steps_in_pass, self._epoch_s = 0, 0.0
         self._synchronise()
         self._open()
+
+    def begin_step(self) -> None:
+        """Note when the first step of a pass begins: what comes before it is the pass's fixed cost.
+
+        Keras makes the data pipeline of a pass there, which takes 30 ms on TensorFlow.
+        """
+        if not self._steps_in_pass and self._window is not None:
+            self._head_s = time.monotonic() - self._window.began_s
+            self._heads_s.append(self._head_s)
 
     def end_step(self, outputs: object = None) -> None:
         """Count a step; end the slice after its last step within the pass, and rest."""
@@ -163,8 +173,12 @@ class TurnClock:
         return passed_s > _LATE * self._turns.slice_s and not is_last_step
 
     def _end_slice(self) -> None:
-        self._turns.end_slice(self._slice_steps, self._slice_s)
-        self._slice_steps, self._slice_s = 0, 0.0
+        seconds = self._slice_s
+        if self._slice_ends:  # a part of a pass has its share of the pass's fixed cost
+            share = self._slice_steps / self._pass_steps
+            seconds += share * min(self._heads_s, default=0.0) - self._head_s
+        self._turns.end_slice(self._slice_steps, max(seconds, self._slice_s / 2))
+        self._slice_steps, self._slice_s, self._head_s = 0, 0.0, 0.0
 
     def _rest(self, before: protocol.NextWork) -> int:
         """Rest until the next turn; return the steps of a slice, or 0 if the training is to end.

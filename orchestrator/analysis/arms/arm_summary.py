@@ -85,7 +85,8 @@ class ArmSummary:
     fingerprints. `planned` is false for an arm that the last start did not run. `verdict` is the
     comparison's, or `baseline`, or empty. Of the complete trials, `proven` have evidence that the
     requested kernel ran, `unproven` have none of any kernel, `disturbed` were measured while other
-    work took the machine, and `retried` needed more than one attempt. `jit` (XLA compiled the
+    work took the machine, `not_in_turns` trained alone because the trainers of their round did not
+    fit into memory together, and `retried` needed more than one attempt. `jit` (XLA compiled the
     program) and `precision` (of the products) are None for unknown implementations. `noise` has
     spreads. `means` has the mean of each measure over the blocks that are compared, which is what
     tables show (see `block_means`).
@@ -106,6 +107,7 @@ class ArmSummary:
     proven: int
     unproven: int
     disturbed: int
+    not_in_turns: int
     retried: int
     nodes: tuple[str, ...]
     jit: bool | None
@@ -166,6 +168,7 @@ def summarise_arm(
         proven=sum(t.kernel is not None and bool(t.kernel.evidence) for t in complete),
         unproven=sum(trial.kernel is None for trial in complete),
         disturbed=sum(bool(trial.disturbance) for trial in complete),
+        not_in_turns=sum(trial.environment.get("in_turns") is False for trial in complete),
         retried=sum(trial.attempt > 1 for trial in complete),
         nodes=tuple(sorted({trial.node for trial in complete if trial.node})),
         jit=is_compiled(implementation) if implementation else None,
@@ -326,7 +329,7 @@ class LearningCurve:
 class PhaseSplit:
     """Mean seconds of each phase (of `PHASES`, those measured) over an arm's complete trials.
 
-    A phase that a trial did not have counts as no time. Interleaved trials have no queue: while
+    A phase that a trial did not have counts as no time. Trials that took turns have no queue: while
     they wait, another arm of their round runs.
     """
 
@@ -374,6 +377,11 @@ def _learning_curves_of(
     ]
 
 
+def took_turns(trial: FinishedTrial) -> bool:
+    """Return whether a trial took turns with other arms."""
+    return trial.arm.measure == "timing" or trial.environment.get("in_turns") is True
+
+
 def phases(by_arm: Mapping[Arm, Sequence[FinishedTrial]]) -> tuple[PhaseSplit, ...]:
     """Return the split of every arm that has a complete trial."""
     splits = []
@@ -382,7 +390,7 @@ def phases(by_arm: Mapping[Arm, Sequence[FinishedTrial]]) -> tuple[PhaseSplit, .
         seconds = {
             phase: math.fsum(values) / len(complete)
             for phase in PHASES
-            if not (phase == "queue_s" and arm.measure == "timing")
+            if not (phase == "queue_s" and any(map(took_turns, complete)))
             and (values := finite(complete, phase))
         }
         if seconds:

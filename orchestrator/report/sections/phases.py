@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from orchestrator.analysis.arms.arm_summary import PHASES, PhaseSplit
+from orchestrator.analysis.arms.arm_summary import PHASES, PhaseSplit, took_turns
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.document import Column, Section, make_table
 from orchestrator.report.wording import ArmNames, absent_arms
@@ -11,9 +11,9 @@ _EXPLANATION = (
     "Mean seconds per trial over all complete trials, including the first trials of trainers. This "
     "shows where the time of the sweep went; comparisons use other figures."
 )
-_SLICES = (
-    "For arms that took turns, timed is the time of their own slices. The time that they waited "
-    "for each other is not counted twice: it is in the phases of the others."
+_TURNS = (
+    "Of arms that took turns, each has its own time. The time that they waited for each other is in "
+    "the phases of the others."
 )
 
 
@@ -27,12 +27,12 @@ def phases_section(summary: ReportSummary, name: ArmNames) -> Section | None:
         Column("trials", lambda split: split.trials),
         *(Column(p.removesuffix("_s"), partial(_seconds, p), optional=True) for p in PHASES),
     ]
-    has_slices = any("timed_s" in split.seconds for split in splits)
+    has_turns = any(map(took_turns, summary.trials))
     return Section(
         "Time by phase",
         tables=(make_table(columns, splits),),
         paragraphs=absent_arms(summary, name, {split.arm for split in splits}),
-        explanations=(_EXPLANATION, _SLICES) if has_slices else (_EXPLANATION,),
+        explanations=(_EXPLANATION, _TURNS) if has_turns else (_EXPLANATION,),
     )
 
 

@@ -33,6 +33,7 @@ def validity_section(summary: ReportSummary, name: ArmNames) -> Section | None:
         Column("wrong kernel", lambda arm: arm.trials.wrong_kernel),
         Column("pruned", lambda arm: arm.trials.pruned or None, optional=True),
         Column("disturbed", lambda arm: arm.disturbed),
+        Column("not in turns", lambda arm: arm.not_in_turns or None, optional=True),
         Column("missing", lambda arm: arm.trials.missing),
         Column("re-run", lambda arm: arm.retried),
         *mathematics_columns(),
