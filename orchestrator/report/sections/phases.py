@@ -12,8 +12,8 @@ _EXPLANATION = (
     "shows where the time of the sweep went; comparisons use other figures."
 )
 _TURNS = (
-    "Of arms that took turns, each has its own time. The time that they waited for each other is in "
-    "the phases of the others."
+    "Of arms that took turns, each has its own time. The time that they waited for each other is "
+    "in the phases of the others."
 )
 
 
