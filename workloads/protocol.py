@@ -91,7 +91,7 @@ class TrialRequest(_Message):
     seed: Annotated[int, pydantic.Strict(), pydantic.Field(ge=0)] = 0
     data_digest: str | None = None
     measure: Literal["full", "timing"] = "full"
-    slice_s: Seconds = 0.25
+    slice_s: Seconds = 0.05
     timed_work: TimedWork = "train"
     model_path: str | None = None
     fingerprint: bool = False

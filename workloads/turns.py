@@ -41,7 +41,7 @@ class Turns:
     was_sent_finish: Callable[[], bool] = lambda: False
     """Whether a trial that runs alone was sent the command `Finish`; it waits for nothing."""
     measure: Literal["full", "timing"] = "full"
-    slice_s: float = 0.25
+    slice_s: float = 0.05
     timed_work: protocol.TimedWork = "train"
     is_work_known: bool = False
     """Whether the workload has asked for `timed_work`."""

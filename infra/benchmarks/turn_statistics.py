@@ -18,9 +18,9 @@ import argparse
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from statistics import fmean, median
+from statistics import median
 from typing import Any
 
 import pandas as pd
@@ -34,34 +34,14 @@ from orchestrator.storage.home import sweep_home
 
 ARMS = (BASE, "torch/fused", "jax/portable")
 SIZES = (24, 64, 160)
-_WIDER = 1.1
-"""A chosen statistic may be so much wider on the quiet machine than the reference."""
+_REFERENCE = "mean of logs"
+"""The statistic before turns: what the width of the others is compared with."""
 
-_LIKE = 0.01
-"""Median errors that differ by no more are alike; then the largest error decides."""
+_PLANS = ((8, 0.1), (8, 0.05), (16, 0.05), (32, 0.05), (16, 0.0125), (32, 0.0125))
+"""The numbers and lengths of turns that have a table."""
 
-
-@dataclass(frozen=True, slots=True)
-class Price:
-    """What a statistic's quiet width is compared with."""
-
-    reference: str
-    with_processes: bool
-    """Whether the width includes the spread over fresh processes, as an interval over blocks."""
-
-    @property
-    def column(self) -> str:
-        """The heading of the column of widths by the reference's."""
-        return f"{'total ' if self.with_processes else ''}× {self.reference}"
-
-    def __str__(self) -> str:
-        kind = "total width" if self.with_processes else "width"
-        return f"{_WIDER - 1:.0%} more quiet {kind} than the {self.reference}"
-
-
-PRICES = (Price("median", False), Price("median", True), Price("mean of logs", False))
-_DETAILED = 0.1, 16
-"""The length and the number of the turns that the detailed tables are about."""
+_DETAILED = 16, 0.05
+"""The number and the length of the turns whose ratios are listed."""
 
 
 class Findings:
@@ -88,42 +68,14 @@ class Findings:
         """Return the median and the largest absolute error; None if nothing is measured."""
         return typical([one.errors() for one in self.of(length_s, turns, statistic, load)])
 
-    def is_measured(self, length_s: float, turns: int) -> bool:
-        """Return whether a cell beside a load has so many turns."""
-        return any(self.typical(length_s, turns, "median", load.name) for load in LOADS)
-
     def width(self, length_s: float, turns: int, statistic: str) -> Width:
         """Return how the statistic varies on the quiet machine."""
         return self.widths[length_s, turns, statistic]
 
-    def relative_width(self, length_s: float, turns: int, statistic: str, price: Price) -> float:
-        """Return the statistic's width by the reference's; NaN if not known."""
-        own, usual = (self.width(length_s, turns, one) for one in (statistic, price.reference))
-        if price.with_processes:
-            return own.total / usual.total if usual.total else math.nan
-        return own.within / usual.within if usual.within else math.nan
-
-    def chosen(
-        self, length_s: float, turns: int, loads: Sequence[str], price: Price
-    ) -> tuple[str, float, float] | None:
-        """Return the allowed statistic of the smallest error, with its median and largest error.
-
-        Over several loads the mean of the median errors counts, and the largest of all.
-        """
-        candidates = list[tuple[str, float, float]]()
-        for statistic in STATISTICS:
-            if not self.relative_width(length_s, turns, statistic, price) <= _WIDER:  # or unknown
-                continue
-            found = [self.typical(length_s, turns, statistic, load) for load in loads]
-            known = [one for one in found if one is not None]
-            if known:
-                middle, largest = fmean(one[0] for one in known), max(one[1] for one in known)
-                candidates.append((statistic, middle, largest))
-        if not candidates:
-            return None
-        smallest = min(middle for _, middle, _ in candidates)
-        alike = [one for one in candidates if one[1] <= smallest + _LIKE]
-        return min(alike, key=lambda one: one[2])
+    def relative_width(self, length_s: float, turns: int, statistic: str) -> float:
+        """Return the statistic's total width by the reference's; NaN if not known."""
+        own, usual = (self.width(length_s, turns, one) for one in (statistic, _REFERENCE))
+        return own.total / usual.total if usual.total else math.nan
 
 
 def _main_table(findings: Findings, length_s: float, turns: int) -> str:
@@ -134,37 +86,17 @@ def _main_table(findings: Findings, length_s: float, turns: int) -> str:
         for load in LOADS:
             found = findings.typical(length_s, turns, statistic, load.name)
             row[load.name] = f"{found[0]:.2f} {found[1]:.2f}" if found else None
-        widths = {"width": width.within, "total": width.total}
-        for price in PRICES:
-            widths[price.column] = findings.relative_width(length_s, turns, statistic, price)
+        relative = findings.relative_width(length_s, turns, statistic)
+        widths = {"width": width.within, "total": width.total, "relative": relative}
         row |= {name: None if math.isnan(value) else value for name, value in widths.items()}
         rows.append(row)
     formats = {
         **{load.name: "" for load in LOADS},
         "width": ".3f",
         "total": ".3f",
-        **{price.column: ".2f" for price in PRICES},
+        "relative": ".2f",
     }
     return rig.table(rows, formats)
-
-
-def _other_truths(findings: Findings, length_s: float, turns: int) -> str:
-    """Format median errors against the median's quiet value, and without disturbed turns."""
-    rows = []
-    for statistic in STATISTICS:
-        row: dict[str, Any] = {"name": statistic}
-        for load in LOADS:
-            found = findings.of(length_s, turns, statistic, load.name)
-            own = typical([one.errors() for one in found])
-            to_median = typical([one.errors_to_median() for one in found])
-            aside = typical([one.errors_without_disturbed() for one in found])
-            row[load.name] = (
-                " ".join(f"{one[0]:.2f}" for one in (own, to_median, aside))
-                if own and to_median and aside
-                else None
-            )
-        rows.append(row)
-    return rig.table(rows, {load.name: "" for load in LOADS})
 
 
 def _ratios(findings: Findings, length_s: float, turns: int) -> str:
@@ -190,58 +122,6 @@ def _ratios(findings: Findings, length_s: float, turns: int) -> str:
                 row[statistic] = math.exp(median(found)) if found else None
             rows.append(row)
     return rig.table(rows, {"quiet": ".2f", **dict.fromkeys(STATISTICS, ".2f")})
-
-
-def _by_time(findings: Findings, statistic: str) -> str:
-    """Format a statistic's errors by the time that the turns of an arm take."""
-    plans = sorted(
-        ((length_s, turns) for length_s in analysis.LENGTHS_S for turns in analysis.NUMBERS),
-        key=lambda plan: plan[0] * plan[1],
-    )
-    rows = []
-    for length_s, turns in plans:
-        if not findings.is_measured(length_s, turns):
-            continue
-        row: dict[str, Any] = {"name": f"{turns} × {length_s:g} s", "s": length_s * turns}
-        for load in LOADS:
-            found = findings.typical(length_s, turns, statistic, load.name)
-            row[load.name] = f"{found[0]:.2f} {found[1]:.2f}" if found else None
-        width = findings.width(length_s, turns, statistic).within
-        row["width"] = None if math.isnan(width) else width
-        rows.append(row)
-    return rig.table(rows, {"s": ".1f", **{load.name: "" for load in LOADS}, "width": ".3f"})
-
-
-def _conclusions(findings: Findings, price: Price) -> str:
-    """Format the statistic of the smallest error by load, with its median and largest error."""
-    columns = {load.name: [load.name] for load in LOADS}
-    columns["measured loads"] = [load.name for load in LOADS]
-    rows = []
-    for length_s in analysis.LENGTHS_S:
-        for turns in analysis.NUMBERS:
-            row: dict[str, Any] = {}
-            for name, loads in columns.items():
-                if found := findings.chosen(length_s, turns, loads, price):
-                    row[name] = f"{found[0]} {found[1]:.2f} {found[2]:.2f}"
-            if row:
-                rows.append({"name": f"{turns} × {length_s:g} s", **row})
-    return rig.table(rows, dict.fromkeys(columns, ""))
-
-
-def _conclusion(findings: Findings, price: Price) -> str:
-    """Return one line: what has the smallest error over all loads, with the detailed turns."""
-    length_s, turns = _DETAILED
-    measured = [
-        load.name
-        for load in LOADS
-        if findings.typical(length_s, turns, "median", load.name) is not None
-    ]
-    found = findings.chosen(length_s, turns, measured, price)
-    name = f"{found[0]} ({found[1]:.2f}, at most {found[2]:.2f})" if found else "not measured"
-    return (
-        f"{turns} turns of {length_s:g} s, {len(measured)} of {len(LOADS)} loads measured,"
-        f" at no more than {price}: {name}"
-    )
 
 
 def _observed(groups: Sequence[Group]) -> Iterator[str]:
@@ -286,40 +166,16 @@ def report(groups: Sequence[Group], environment: dict[str, str], output: Path | 
         "",
         "columns: median and largest |log error| by load, against the statistic's own quiet value;",
         "width: standard deviation of a quiet log ratio over samples of the same processes;",
-        "total: with the spread over fresh processes",
+        f"total: with the spread over fresh processes; relative: total by that of the {_REFERENCE}",
     ]
-    for length_s in analysis.LENGTHS_S:
-        for turns in analysis.NUMBERS:
-            if findings.is_measured(length_s, turns):
-                table = _main_table(findings, length_s, turns)
-                lines += ["", f"{turns} turns of {length_s:g} s", table]
-    length_s, detailed = _DETAILED
-    overall = findings.chosen(*_DETAILED, [load.name for load in LOADS], PRICES[0])
-    statistic = overall[0] if overall else "median"
+    for turns, length_s in _PLANS:
+        table = _main_table(findings, length_s, turns)
+        lines += ["", f"{turns} turns of {length_s:g} s", table]
+    turns, length_s = _DETAILED
     lines += [
         "",
-        f"{detailed} turns of {length_s:g} s, median |log error|: against the own quiet value;",
-        "against the median's quiet value; against the own one when disturbed turns are set aside",
-        f"(others over {analysis.LIMIT_PCT:.0f} % of the CPUs, while {analysis.LEAST} are left)",
-        _other_truths(findings, *_DETAILED),
-        "",
-        f"{detailed} turns of {length_s:g} s, times as fast as the base arm",
-        _ratios(findings, *_DETAILED),
-        "",
-        f"{statistic}, by the time that an arm's turns take",
-        _by_time(findings, statistic),
-        "",
-        *(
-            line
-            for price in PRICES
-            for line in (
-                f"smallest error at no more than {price} (median, largest error)",
-                _conclusions(findings, price),
-                "",
-            )
-        ),
-        "smallest error over the measured loads (mean of the loads' median errors, largest error):",
-        *(_conclusion(findings, price) for price in PRICES),
+        f"{turns} turns of {length_s:g} s, times as fast as the base arm",
+        _ratios(findings, length_s, turns),
     ]
     rows = [
         {

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 from workloads.protocol import TimedWork
 
 MeasureMode: TypeAlias = Literal["full", "timing"]
-"""A whole training, or short slices of it that take turns with the block's other arms."""
+"""A whole training, or slices of one until the ratios of the block's arms are known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +60,17 @@ USUAL_MARGIN = ResultMargin(0.01, is_share=True)
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How arms are timed in slices, and when a round of them ends.
+    """How long the slices of a round are, and when a round of timing arms ends.
 
-    `interval` is the half-width that the interval of each paired ratio is to have, as a share;
-    `least` and `most` bound the slices of each arm; `slice_s` is what one is to take. A slice
-    trains or predicts (`timed_work`).
+    A slice is to take `slice_s`. For timing arms, `interval` is the half-width that the interval of
+    each paired ratio is to have, as a share; `least` and `most` bound the slices of each arm, which
+    train or predict (`timed_work`).
     """
 
     interval: float = 0.01
-    least: int = 12
-    most: int = 96
-    slice_s: float = 0.25
+    least: int = 24
+    most: int = 192
+    slice_s: float = 0.05
     timed_work: TimedWork = "train"
 
 

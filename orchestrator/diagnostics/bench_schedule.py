@@ -21,11 +21,11 @@ LEAST_ROUNDS = 3
 _AIMED_ROUNDS = 10
 """With equally many turns in all, ten rounds give a narrower interval than six."""
 
-_USUAL_TURNS, _MOST_TURNS = 8, 24
-_FEWEST_TURNS = 4
+_USUAL_TURNS, _MOST_TURNS = 24, 96
+_FEWEST_TURNS = 16
 """The turns of a round if six rounds of `_USUAL_TURNS` do not fit: six of them give a verdict."""
 
-_TURNS_WITHOUT_TIME = 12
+_TURNS_WITHOUT_TIME = 48
 """The turns of a round if only a number of rounds is given."""
 
 

@@ -311,12 +311,13 @@ class WordedSection(fields.Strict):
 
 
 class MeasureSpec(WordedSection):
-    """The `measure` section: the default measure of arms, and how they are timed in slices."""
+    """The `measure` section: when the training of an arm ends, and how long its slices are."""
 
     words: ClassVar[Words] = {"full": {"mode": "full"}, "timing": {"mode": "timing"}}
 
     mode: MeasureMode = pydantic.Field(
-        "full", description="full: train to the end. timing: time in short slices."
+        "full",
+        description="full: train to the end. timing: train until the ratios are known well enough.",
     )
     of: TimedWork = pydantic.Field(
         _TIMING.timed_work,
@@ -337,11 +338,12 @@ class MeasureSpec(WordedSection):
                 _TIMING.least,
                 _TIMING.most,
             ),
-            description="The fewest and the most slices of each arm in a round.",
+            description="timing: the fewest and the most slices of each arm in a round.",
         )
     )
     slice_s: Annotated[float, pydantic.Field(gt=0, le=60)] = pydantic.Field(
-        _TIMING.slice_s, description="The length of a slice, in seconds."
+        _TIMING.slice_s,
+        description="About how long an arm trains until it is the turn of the next, in seconds.",
     )
 
     @pydantic.model_validator(mode="after")

@@ -16,6 +16,9 @@ _LATE = 2.0
 """A slice of a timing trial ends early once it takes so many times as long as it should: where
 other processes hold up the threads of PyTorch, a step takes up to a hundred times as long."""
 
+_MOST_SLICES = 400
+"""The most slices of a whole training, about: each is stored. Those of a long one are longer."""
+
 _WHOLE_PASS = 0.75
 """A slice of at least this share of a pass over the data becomes a whole pass."""
 
@@ -67,6 +70,8 @@ class TurnClock:
 
     def _plan_slices(self, steps: int) -> None:
         """Let a slice be several passes, or an equal part of one, of about so many steps."""
+        if self._is_full:
+            steps = max(steps, self._plan.epochs * self._pass_steps // _MOST_SLICES)
         self._passes_per_slice = max(1, round(steps / self._pass_steps))
         parts = 1 if steps >= _WHOLE_PASS * self._pass_steps else round(self._pass_steps / steps)
         ends = (round(self._pass_steps * part / parts) for part in range(1, parts))

@@ -58,7 +58,7 @@ STATISTICS: Mapping[str, Callable[[Times], Times]] = {
     "median": quantile(0.5),
     "lower quartile": quantile(0.25),
     "10 % quantile": quantile(0.1),
-    "mean of lowest half": mean_of_lowest_share(0.5),
+    "mean of lowest tenth": mean_of_lowest_share(0.1),
     "mean of lowest quarter": mean_of_lowest_share(0.25),
     "mean of lowest three": mean_of_lowest(3),
     "second lowest": lowest(2),

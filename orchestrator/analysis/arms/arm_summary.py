@@ -168,7 +168,7 @@ def summarise_arm(
         proven=sum(t.kernel is not None and bool(t.kernel.evidence) for t in complete),
         unproven=sum(trial.kernel is None for trial in complete),
         disturbed=sum(bool(trial.disturbance) for trial in complete),
-        not_in_turns=sum(trial.environment.get("in_turns") is False for trial in complete),
+        not_in_turns=sum(trial.outcome.environment.get("in_turns") is False for trial in complete),
         retried=sum(trial.attempt > 1 for trial in complete),
         nodes=tuple(sorted({trial.node for trial in complete if trial.node})),
         jit=is_compiled(implementation) if implementation else None,
@@ -379,7 +379,7 @@ def _learning_curves_of(
 
 def took_turns(trial: FinishedTrial) -> bool:
     """Return whether a trial took turns with other arms."""
-    return trial.arm.measure == "timing" or trial.environment.get("in_turns") is True
+    return trial.arm.measure == "timing" or trial.outcome.environment.get("in_turns") is True
 
 
 def phases(by_arm: Mapping[Arm, Sequence[FinishedTrial]]) -> tuple[PhaseSplit, ...]:

@@ -66,6 +66,12 @@ def test_a_whole_training_takes_turns_of_training_and_of_validation(machine: Mac
     assert metrics["step_ms"] == pytest.approx(1_000 * quarter_s / 25)
 
 
+def test_a_long_training_has_longer_slices(machine: Machine) -> None:
+    trial, events = context(*[Slice(1)] * 500, measure="full")
+    train(Run(machine, 4 * 5_000), trial)  # two epochs
+    assert {part.steps for part in slices_of(events)} == {25}
+
+
 def test_slices_that_are_set_aside_do_not_count(machine: Machine) -> None:
     trial, _ = context(Slice(10), Slice(10), Slice(10), Finish((1,)))
     run, lasts_s = Run(machine, 40), iter([*[0.02] * 10, *[0.001] * 10, *[0.03] * 10])
