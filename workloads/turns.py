@@ -6,6 +6,7 @@ timed work that is done in one turn is a slice: some steps, and their synchronis
 
 import math
 import statistics
+import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -54,6 +55,7 @@ class Turns:
     is_pruned: bool = False
     """Whether the workload was told to end before its last epoch."""
     _set_aside: frozenset[int] = frozenset()
+    _thread: int = field(default_factory=threading.get_ident)
     _wanted_epochs: int = 1
     _epochs_s: list[float] = field(default_factory=list)
     """The training seconds of each epoch of the turn."""
@@ -108,14 +110,17 @@ class Turns:
     # A user's loop over epochs
 
     def begin_training(self) -> None:
-        """Rest until the first turn, if the training has not begun."""
-        if not self.is_ready:
+        """Rest until the first turn, if the training has not begun.
+
+        Only the thread that runs the workload takes turns: another one may outlive its trial.
+        """
+        if not self.is_ready and threading.get_ident() == self._thread:
             self.become_ready()
             self._wanted_epochs = self.rest()
 
     def end_epoch(self, seconds: float) -> None:
         """Count an epoch of these training seconds; rest if it is the last one of the turn."""
-        if self.is_finished:
+        if self.is_finished or threading.get_ident() != self._thread:
             return
         if not self.is_ready:
             self.begin_training()

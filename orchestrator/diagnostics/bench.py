@@ -9,6 +9,7 @@ recorded nowhere.
 import math
 import time
 import uuid
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -20,12 +21,14 @@ import yaml
 from orchestrator import hardware
 from orchestrator.analysis.arms.arm_summary import ArmSummary
 from orchestrator.analysis.comparisons.speed import Comparison
+from orchestrator.analysis.pairing.complete_rounds import typical_disturbance
+from orchestrator.analysis.statistics.estimates import MIN_BLOCKS
 from orchestrator.analysis.statistics.formatting import number
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.cluster.connection import this_machine
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import DisturbanceLimits, Timing
-from orchestrator.core.disturbance import detect_disturbance, disturbance_text
+from orchestrator.core.disturbance import Disturbance, detect_disturbance, disturbance_text
 from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.text import counted
@@ -33,7 +36,7 @@ from orchestrator.core.trial import FinishedTrial, Trial
 from orchestrator.diagnostics.bench_schedule import Budget, Schedule
 from orchestrator.execution import telemetry
 from orchestrator.execution.job import Job, RoundTrial, TrialLimits, TrialRun
-from orchestrator.execution.round import Round
+from orchestrator.execution.round import RunningRound
 from orchestrator.execution.trainer_pool import TrainerPool
 from orchestrator.execution.workload_check import check_user_code
 from orchestrator.planning.lanes import make_lanes
@@ -69,7 +72,7 @@ class Bench:
     spec: SweepSpec
     plan: Plan
     schedule: Schedule
-    rounds: list[Sequence[TrialRun]] = field(default_factory=list)
+    rounds: list[RunningRound] = field(default_factory=list)
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def describe(self) -> str:
@@ -102,8 +105,8 @@ class Bench:
     ) -> None:
         schedule, turns = self.schedule, self.schedule.begin_round()
         timing = replace(self.spec.timing, least=turns, most=turns)
-        timed = Round(self._job(timing), trainers, instruments)
-        self.rounds.append(timed.trial_runs)
+        timed = RunningRound(self._job(timing), trainers, instruments)
+        self.rounds.append(timed)
         progress("")
         for seen in timed.run():
             if seen.done == 0:
@@ -148,8 +151,8 @@ class Bench:
         """Return the rounds as a sweep, of which each round is a block."""
         trials = tuple(
             _finished(trial, arm, number, self.spec.disturbance_limits)
-            for number, trials in enumerate(self.rounds)
-            for arm, trial in zip(self.plan.arms, trials, strict=True)
+            for number, timed in enumerate(self.rounds)
+            for arm, trial in zip(self.plan.arms, timed.trial_runs, strict=True)
             if trial.slices or trial.failure
         )
         environment = trials[-1].outcome.environment if trials else {}
@@ -236,16 +239,14 @@ def as_document(summary: ReportSummary, ended: Schedule | None = None) -> Docume
     Notes say what disturbed the rounds, and whether all implementations compute the same. With the
     schedule of a bench that has `ended` they also say what it took, and how precise that is.
     """
-    disturbed = {t.block: t.disturbance for t in reversed(summary.trials) if t.disturbance}
     notes = []
     if ended is not None:
         notes.append(f"{ended}{_precision(summary.comparisons)}.")
         if any(comparison.verdict == "inconclusive" for comparison in summary.comparisons):
-            notes.append(f"For a narrower interval: {ended.longer()}")
-    if disturbed:
-        count = f"{len(disturbed)} of {counted(summary.sweep.blocks, 'round')}"
-        first = disturbance_text(disturbed[min(disturbed)])
-        notes.append(f"Measured on a busy machine. Disturbed: {count}; in the first, {first}.")
+            wanted = "verdict" if len(ended.turns) < MIN_BLOCKS else "narrower interval"
+            notes.append(f"For a {wanted}: {ended.longer()}")
+    if busy := _busy_sentence(summary):
+        notes.append(busy)
     if mathematics := mathematics_sentence(summary):
         notes.append(mathematics)
     columns: tuple[Column[ArmSummary], ...] = (
@@ -284,6 +285,23 @@ def as_document(summary: ReportSummary, ended: Schedule | None = None) -> Docume
             *usage_sections(summary, headlines(summary)[0]),
         ),
     )
+
+
+def _busy_sentence(summary: ReportSummary) -> str | None:
+    """Return how many rounds were disturbed, by what, and whether they count."""
+    disturbed = defaultdict[int, list[Disturbance]](list)
+    for trial in summary.trials:
+        if trial.disturbance:
+            disturbed[trial.block].append(trial.disturbance)
+    if not disturbed:
+        return None
+    of_rounds = map(typical_disturbance, disturbed.values())
+    number = f"{len(disturbed)} of {counted(summary.sweep.blocks, 'round')}"
+    causes = disturbance_text(typical_disturbance(of_rounds))
+    comparisons = summary.comparisons
+    are_left_out = bool(comparisons) and all(each.quiet_only for each in comparisons)
+    only = " Only the others count." if are_left_out else ""
+    return f"Measured on a busy machine. Disturbed: {number} ({causes}).{only}"
 
 
 def _timed_alone(arm: Arm) -> str:

@@ -12,7 +12,7 @@ from ray import tune
 from orchestrator.core.trial import outcome_adapter, validated_json
 from orchestrator.execution import telemetry
 from orchestrator.execution.job import JobProgress, job_adapter
-from orchestrator.execution.round import Round
+from orchestrator.execution.round import RunningRound
 from orchestrator.execution.telemetry.gpu_gauge import lost_gpu
 from orchestrator.execution.trainer_pool import TrainerPool
 
@@ -24,7 +24,7 @@ class TrialActor(tune.Trainable):
 
     def setup(self, config: dict[str, Any]) -> None:
         """Take the first job."""
-        self._round: Round | None = None
+        self._round: RunningRound | None = None
         self._trainers = TrainerPool()
         # made by a trial that keeps a model only: Ray may kill this process at any time
         self._model_path = Path(tempfile.gettempdir(), f"rnnsweep-model-{uuid.uuid4().hex}")
@@ -72,5 +72,5 @@ class TrialActor(tune.Trainable):
         if self._lost_gpu is not None:
             self._trainers.close()
             return
-        self._round = Round(job, self._trainers, self._instruments, self._model_path)
+        self._round = RunningRound(job, self._trainers, self._instruments, self._model_path)
         self._signs = self._round.run()

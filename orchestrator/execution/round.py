@@ -131,7 +131,7 @@ class TrialInTurns:
         self.watchdog = None
 
 
-class Round:
+class RunningRound:
     """The trials of one job in turns; the intervals of ratios are to its first trial."""
 
     def __init__(
@@ -139,11 +139,11 @@ class Round:
         job: Job,
         trainers: TrainerPool,
         instruments: telemetry.Instruments,
-        model_folder: Path | None = None,
+        model_path: Path | None = None,
     ) -> None:
-        """Prepare a round; each trial may keep a model in a folder in `model_folder`."""
+        """Prepare a round; each trial may keep a model at `model_path` with its number added."""
         self._job, self._trainers, self._instruments = job, trainers, instruments
-        self._model_folder = model_folder
+        self._model_path = model_path
         timing = job.timing
         self._timing: Timing = timing
         self._is_timing = job.trials[0].request.measure == "timing"
@@ -172,9 +172,9 @@ class Round:
                 slice_s=self._timing.slice_s,
                 timed_work=self._timing.timed_work if self._is_timing else "train",
             )
-            folder = self._model_folder / str(number) if self._model_folder else None
             trial_run = TrialRun(self._job, replace(trial, request=request), in_turns)
-            trial_run.model_path = folder
+            if self._model_path is not None:
+                trial_run.model_path = Path(f"{self._model_path}-{number}")
             is_own_code = find_workload(request.workload).names_own_implementations
             trials.append(TrialInTurns(trial_run, key, number, is_own_code))
         return trials
@@ -200,13 +200,20 @@ class Round:
         together = frozenset(self._keys)
         if together not in self._trainers.too_large_together:
             yield from self._run(self._trials)
-            if not any(_is_out_of_memory(trial) for trial in self._trials):
+            if not self._is_out_of_memory:
                 return
+            for key in self._keys:
+                self._trainers.end(key)
             self._trials = self._make_trials()
             self._progress.clear()
         yield from self._run_one_by_one()
-        if not any(_is_out_of_memory(trial) for trial in self._trials):
+        if not self._is_out_of_memory:
             self._trainers.too_large_together.add(together)
+
+    @property
+    def _is_out_of_memory(self) -> bool:
+        failures = [trial.trial_run.failure for trial in self._trials]
+        return any(failure and failure.reason == "out_of_memory" for failure in failures)
 
     def _run_one_by_one(self) -> Generator[JobProgress, None, None]:
         """Run each trial alone, in random order, with no other trainer in memory."""
@@ -227,14 +234,21 @@ class Round:
             for trial in started:
                 with self._failing_alone(trial):
                     yield from self._prepare(trial, sampler)
+            if self._is_to_run_alone(trials):
+                return
             if self._is_timing:
                 yield JobProgress(0, most=self._looks[-1])
             elif _running(trials):
                 yield JobProgress(0, doing="training")
             yield from self._take_turns(trials, sampler)
+            if self._is_to_run_alone(trials):
+                return
             intervals = self._intervals(_running(trials))
             for trial in _running(trials):
                 yield from self._finish(trial, intervals.get(trial.number), sampler)
+
+    def _is_to_run_alone(self, trials: Sequence[TrialInTurns]) -> bool:
+        return len(trials) > 1 and self._is_out_of_memory
 
     def _start_trainers(self, trials: Sequence[TrialInTurns]) -> list[TrialInTurns]:
         """Start the trainers, or take warm ones; return the trials that have one."""
@@ -313,7 +327,8 @@ class Round:
         common = self._common_steps(trials)
         for turn in itertools.count():
             training = [trial for trial in _running(trials) if trial.next_work == "train"]
-            if not training or (self._is_timing and turn == self._looks[-1]):
+            is_last = self._is_timing and turn == self._looks[-1]
+            if not training or is_last or self._is_to_run_alone(trials):
                 return
             if self._meter is None and time.monotonic() - began_s > _SHORT_S:
                 self._meter = _meter_of(training)
@@ -552,8 +567,3 @@ def _meter_of(trials: Sequence[TrialInTurns]) -> telemetry.OthersMeter | None:
 
 def _running(trials: Sequence[TrialInTurns]) -> list[TrialInTurns]:
     return [trial for trial in trials if trial.watchdog is not None]
-
-
-def _is_out_of_memory(trial: TrialInTurns) -> bool:
-    failure = trial.trial_run.failure
-    return failure is not None and failure.reason == "out_of_memory"

@@ -221,10 +221,10 @@ def test_a_users_workload_takes_slices() -> None:
         Ready, *window * 3, KernelProof, Result,
     ]  # fmt: skip
     done = [event for event in events if isinstance(event, SliceDone)]
-    assert [event.steps for event in done] == [2500, 7, 2500]
-    assert single_event(events, Ready).slice_steps == 2500
+    assert [event.steps for event in done] == [500, 7, 500]
+    assert single_event(events, Ready).slice_steps == 500
     metrics = result(events)
-    assert (metrics["slices"], metrics["slice_steps"]) == (3, 5007 / 3)
+    assert (metrics["slices"], metrics["slice_steps"]) == (3, 1007 / 3)
     assert metrics["step_ms"] == pytest.approx(1_000 * step_seconds(done))
     assert metrics["timed_s"] == pytest.approx(sum(event.seconds for event in done))
     assert "train_s" not in metrics
@@ -233,7 +233,7 @@ def test_a_users_workload_takes_slices() -> None:
 def test_trial_runs_that_are_not_recorded_choose_the_steps_of_a_slice() -> None:
     events, seconds, compiled = list[Event](), list[float](), set[int]()
     commands = iter(list[RoundCommand]([Slice(), Finish()]))
-    turns = Turns(events.append, commands.__next__, measure="timing")
+    turns = Turns(events.append, commands.__next__, measure="timing", slice_s=0.25)
     for steps in turns.slices(None, lambda: sum(seconds)):
         seconds.append(0.01 * steps + (steps not in compiled))  # each number is compiled
         compiled.add(steps)

@@ -74,7 +74,7 @@ def _train(
         with trial.phase("check"):
             report_fingerprint(run, trial)
     with trial.phase("compile"):
-        compile_s, step_s = training.warm_up(run, trial)
+        compile_s, step_s = training.warm_up_training(run, trial)
     metrics = {**training.train_in_turns(run, trial, step_s), "compile_s": compile_s}
     is_whole = trial.measure == "full" and not trial.turns.is_pruned
     if is_whole:

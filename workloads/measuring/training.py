@@ -23,7 +23,7 @@ from workloads.models.run import StartState, TrainingRun
 _LATENCY_CALLS = 20
 
 
-def warm_up(run: TrainingRun, trial: Context) -> tuple[float, float]:
+def warm_up_training(run: TrainingRun, trial: Context) -> tuple[float, float]:
     """Run every function on every batch shape; return the seconds of compiling and of a step.
 
     The model is in its start state again afterwards.

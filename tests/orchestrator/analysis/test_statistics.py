@@ -12,7 +12,7 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.weightstats import DescrStatsW
 
-from orchestrator.analysis.statistics.batch_means import half_width, planned_looks
+from orchestrator.analysis.statistics.batch_means import batches_of, half_width, planned_looks
 from orchestrator.analysis.statistics.estimates import (
     Estimate,
     Spread,
@@ -145,7 +145,11 @@ def test_several_looks_widen_the_interval() -> None:
 def test_autocorrelation_of_turns_widens_the_interval() -> None:
     rising, alternating = range(12), [turn // 2 + 6 * (turn % 2) for turn in range(12)]
     assert half_width(rising) > 3 * half_width(alternating) > 0
-    assert half_width([1.0, *[0.0] * 20]) == 0.0  # the first one fills no batch
+
+
+def test_batches_are_equal_parts_of_adjacent_turns() -> None:
+    assert batches_of(range(8)) == [range(turn, turn + 1) for turn in range(8)]
+    assert batches_of(range(21)) == [range(at, at + 2) for at in range(1, 21, 2)]  # 0 fills none
 
 
 def judge_one(values: list[float], margin: float = MARGIN) -> Judgement:

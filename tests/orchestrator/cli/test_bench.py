@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.core.trial import Outcome
+from orchestrator.core.trial import FailureRecord, Outcome
 from orchestrator.diagnostics import bench as benches
 from orchestrator.diagnostics.bench_schedule import Schedule
 from orchestrator.execution.job import JobProgress, TrialRun
-from orchestrator.execution.round import Round
+from orchestrator.execution.round import RunningRound
 from orchestrator.report.document import Document
 from tests.orchestrator.cli.typed_commands import Run, read_events
 from workloads.protocol import SliceDone
@@ -47,26 +47,29 @@ def bench(
     return code, out, exported
 
 
-@pytest.mark.parametrize("disturbed", [1, 6])
+@pytest.mark.parametrize(("disturbed", "rounds"), [(1, 7), (1, 6), (6, 6)])
 def test_rounds_give_a_verdict_that_can_be_exported(
-    run: Run, monkeypatch: pytest.MonkeyPatch, disturbed: int
+    run: Run, monkeypatch: pytest.MonkeyPatch, disturbed: int, rounds: int
 ) -> None:
+    is_busy = rounds - disturbed < 6
     as_run = TrialRun.outcome
 
     def observed(trial_run: TrialRun) -> Outcome:
-        others_pct = 80.0 if trial_run.trial.request.seed < disturbed else 0.0
-        return replace(as_run(trial_run), metrics={"others_cpu_pct": others_pct})
+        outcome, is_disturbed = as_run(trial_run), trial_run.trial.request.seed < disturbed
+        others_pct = 80.0 if is_disturbed else 0.0
+        return replace(outcome, metrics={**outcome.metrics, "others_cpu_pct": others_pct})
 
     monkeypatch.setattr(TrialRun, "outcome", observed)
-    code, out, exported = bench(run)
+    code, out, exported = bench(run, rounds=rounds)
     assert code == 0
-    assert ("busy: others took 80 % of the CPUs" in out) == (disturbed == 6)
+    assert ("busy: others took 80 % of the CPUs" in out) == is_busy
     (row,) = [line for line in out.splitlines() if line.strip().startswith("none/slow  ")]
     assert "slower" in row and "1.5" in row, "as in a report, not 0.67 ×"
-    assert f"Disturbed: {disturbed} of 6 rounds" in out
+    assert f"Disturbed: {disturbed} of {rounds} rounds (other processes took 80 %" in out
+    assert ("Only the others count" in " ".join(out.split())) == (not is_busy)
     base, slow = exported["arms"]
     assert (base["verdict"], base["used"], slow["used"]) == ("baseline", 6, 6)
-    verdict = "slower" if disturbed < 6 else "slower (busy)"
+    verdict = "slower (busy)" if is_busy else "slower"
     assert (slow["verdict"], slow["kernels"][0]["ran"]) == (verdict, "slow")
     assert slow["speedup"]["value"] == pytest.approx(1 / 1.5, rel=0.02)
 
@@ -80,12 +83,21 @@ def test_an_arm_that_fails_is_named_and_the_others_are_timed(run: Run) -> None:
     assert (base["used"], slow["used"]) == (1, 0)
 
 
-def run_without_trainers(monkeypatch: pytest.MonkeyPatch, *, interrupted: int = 0) -> None:
-    """Let rounds end at once. In this one, Ctrl-C comes between its two trials."""
+def run_without_trainers(
+    monkeypatch: pytest.MonkeyPatch, *, interrupted: int = 0, is_repeated: bool = False
+) -> None:
+    """Let rounds end at once. In the `interrupted` one, Ctrl-C comes between its two trials.
+
+    A round that `is_repeated` has failed first, as trainers that do not fit into memory together.
+    """
     begun = itertools.count(1)
 
-    class InstantRound(Round):
+    class InstantRound(RunningRound):
         def run(self) -> Generator[JobProgress, None, None]:
+            if is_repeated:
+                for trial_run in self.trial_runs:
+                    trial_run.end(FailureRecord("out_of_memory", "too large together"))
+                self._trials = self._make_trials()
             number, (base, slow) = next(begun), self.trial_runs
             for trial_run, seconds in ((base, 0.002), (slow, 0.003)):
                 trial_run.slices.append(SliceDone(1, seconds))
@@ -94,15 +106,25 @@ def run_without_trainers(monkeypatch: pytest.MonkeyPatch, *, interrupted: int = 
                     raise KeyboardInterrupt
             yield JobProgress(1)
 
-    monkeypatch.setattr(benches, "Round", InstantRound)
+    monkeypatch.setattr(benches, "RunningRound", InstantRound)
 
 
 def test_whole_rounds_are_kept_on_ctrl_c(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     run_without_trainers(monkeypatch, interrupted=3)
-    code, _, exported = bench(run, cut=1)
+    code, out, exported = bench(run, cut=1)
+    assert "For a verdict: --rounds 6" in out
     speedup = exported["arms"][1]["speedup"]
     assert (code, exported["sweep"]["blocks"], speedup["high"]) == (3, 2, None)
     assert speedup["value"] == pytest.approx(1 / 1.5)
+
+
+def test_trials_that_a_round_repeats_replace_those_that_failed(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_without_trainers(monkeypatch, is_repeated=True)
+    code, _, exported = bench(run)
+    assert (code, exported["left_out"]) == (0, [])
+    assert [arm["used"] for arm in exported["arms"]] == [6, 6]
 
 
 def test_rounds_that_ended_are_exported_when_ctrl_c_comes_after_the_last_one(

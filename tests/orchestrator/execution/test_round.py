@@ -15,7 +15,7 @@ from orchestrator.core.trial import Outcome, outcome_adapter
 from orchestrator.execution import telemetry, watchdog
 from orchestrator.execution.actor import TrialActor
 from orchestrator.execution.job import Job, TrialLimits, job_adapter
-from orchestrator.execution.round import Round
+from orchestrator.execution.round import RunningRound
 from orchestrator.execution.telemetry.node_gauge import Taken
 from orchestrator.execution.trainer_pool import CpuClaims, TrainerPool
 from tests.building.jobs import build_job
@@ -38,8 +38,8 @@ def job_of(
     return replace(jobs[0], timing=timing, trials=trials)
 
 
-def round_of(trainers: TrainerPool, job: Job) -> Round:
-    return Round(job, trainers, telemetry.Instruments())
+def round_of(trainers: TrainerPool, job: Job) -> RunningRound:
+    return RunningRound(job, trainers, telemetry.Instruments())
 
 
 def run_round(trainers: TrainerPool, *arguments: str, **options: Any) -> list[Outcome]:

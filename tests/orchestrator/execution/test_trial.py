@@ -18,7 +18,7 @@ import pytest
 from orchestrator.core.trial import FailureRecord, Outcome, outcome_adapter, validated_json
 from orchestrator.execution import trainer_pool, watchdog
 from orchestrator.execution.job import RoundTrial, TrialLimits, TrialRun
-from orchestrator.execution.round import Round
+from orchestrator.execution.round import RunningRound
 from orchestrator.execution.telemetry import Instruments
 from orchestrator.execution.trainer_pool import CpuClaims, CpusTaken, TrainerPool
 from tests.building.jobs import build_job
@@ -33,10 +33,10 @@ LOUD = "for _ in range(40): os.write(2, b'x' * 10**6); time.sleep(0.05)\n"
 LOUD += "raise RuntimeError('\\x1b[31m' + 'y' * 100_000)"
 
 
-def round_of(trainers: TrainerPool, *arguments: Any, **options: Any) -> Round:
+def round_of(trainers: TrainerPool, *arguments: Any, **options: Any) -> RunningRound:
     instruments = options.pop("instruments", None) or Instruments()
-    model_folder = options.pop("model_folder", None)
-    return Round(build_job(*arguments, **options), trainers, instruments, model_folder)
+    model_path = options.pop("model_path", None)
+    return RunningRound(build_job(*arguments, **options), trainers, instruments, model_path)
 
 
 def run(trainers: TrainerPool, *arguments: Any, **options: Any) -> Outcome:
@@ -90,7 +90,7 @@ def test_a_kept_model_is_that_of_its_trial_and_whole(
     trainers: TrainerPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def kept(settings: dict[str, Any]) -> tuple[list[tuple[str, int]], str]:
-        running = round_of(trainers, "keeps_model", settings, model_folder=tmp_path)
+        running = round_of(trainers, "keeps_model", settings, model_path=tmp_path / "model")
         list(running.run())
         (trial_run,) = running.trial_runs
         message = trial_run.failure.message if trial_run.failure else ""

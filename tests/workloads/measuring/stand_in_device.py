@@ -133,9 +133,9 @@ def context(
 ) -> tuple[Context, list[Event]]:
     """Return a trial that gets these commands, or one of a whole training that runs alone."""
     events: list[Event] = []
-    turns = Turns(events.append)
+    turns = Turns(events.append, slice_s=0.25)
     if commands:
-        turns = Turns(events.append, iter(commands).__next__, measure=measure)
+        turns = Turns(events.append, iter(commands).__next__, measure=measure, slice_s=0.25)
     implementation = parse_implementation("torch/fused")
     return Context({}, implementation, "cpu", 0, events.append, turns), events
 

