@@ -1,1 +1,1 @@
-"""One trial, or one interleaved round, on one node: trainer processes, limits and telemetry."""
+"""One round on one node: the turns of its trials, trainer processes, limits and telemetry."""

@@ -201,12 +201,12 @@ def events(
 
 
 def trials_to_retime(state: journal.JournalState, plan: Plan, *, retry_failed: bool) -> set[str]:
-    """Return the keys of the complete trials of incomplete interleaved rounds.
+    """Return the keys of the complete trials of incomplete rounds of timing arms.
 
     If an arm of a hardware class has no outcome, or one from another round on that node, all of
     them are timed again: slices from different times are not comparable. That happens where the
     plan had fewer arms before, or where the store has a part of a lost journal. Arms on different
-    nodes are never interleaved. With `retry_failed`, failed trials count as missing.
+    nodes take no turns. With `retry_failed`, failed trials count as missing.
     """
     resumed = plan.resumed_from([*state.blocks.values(), *state.finished.values()])
     pruned = pruned_blocks(state.finished.values())

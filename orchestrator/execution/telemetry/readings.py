@@ -64,9 +64,9 @@ class NodeReading:
     """A reading of the node.
 
     Seconds are growing CPU seconds, summed over the CPUs that the trainer may use. `total_s`
-    includes idle time. `trainer_s` counts the trainer and its descendants, and all trainers of
-    an interleaved round. `clock_share` is the fastest CPU's clock as a share of its
-    guaranteed one. `throttled_s` grows while the CPUs are too hot for their clock.
+    includes idle time. `trainer_s` counts the trainer and its descendants, and all trainers of a
+    round. `clock_share` is the fastest CPU's clock as a share of its guaranteed one. `throttled_s`
+    grows while the CPUs are too hot for their clock.
     """
 
     busy_s: float
