@@ -288,7 +288,7 @@ def as_document(summary: ReportSummary, ended: Schedule | None = None) -> Docume
 
 
 def _busy_sentence(summary: ReportSummary) -> str | None:
-    """Return how many rounds were disturbed, by what, and whether they count."""
+    """Return how many rounds were disturbed, by what, and whether ratios leave them out."""
     disturbed = defaultdict[int, list[Disturbance]](list)
     for trial in summary.trials:
         if trial.disturbance:
@@ -300,7 +300,7 @@ def _busy_sentence(summary: ReportSummary) -> str | None:
     causes = disturbance_text(typical_disturbance(of_rounds))
     comparisons = summary.comparisons
     are_left_out = bool(comparisons) and all(each.quiet_only for each in comparisons)
-    only = " Only the others count." if are_left_out else ""
+    only = " Ratios are over the others." if are_left_out else ""
     return f"Measured on a busy machine. Disturbed: {number} ({causes}).{only}"
 
 

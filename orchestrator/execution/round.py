@@ -206,6 +206,7 @@ class RunningRound:
                 self._trainers.end(key)
             self._trials = self._make_trials()
             self._progress.clear()
+            self._ends_early = False
         yield from self._run_one_by_one()
         if not self._is_out_of_memory:
             self._trainers.too_large_together.add(together)
