@@ -6,7 +6,7 @@ What reads the registry:
 
 - the objectives and published metrics that a spec may name, and their descriptions in its schema;
 - the metrics of the built-in workloads, which `docs/workloads.md` lists;
-- the metrics that a pruned trial keeps, and the metrics of a trial that is timed in slices;
+- the metrics that a pruned trial keeps, and the metrics of a timing trial;
 - the columns that a query may name although no trial has them;
 - the tables, rankings and trade-offs of the report;
 - the table of metrics in `docs/mlflow.md`.
@@ -28,8 +28,8 @@ times or from prices, or the report from other metrics."""
 MeasuredIn: TypeAlias = Literal[
     "full", "slices", "predictions", "pruned", "each epoch", "each slice"
 ]
-"""The trials that end with a metric: whole trainings, trials of which slices of training or of
-predictions are timed, trials that a pruner ended. And where it has a value more than once in a
+"""The trials that end with a metric: whole trainings, timing trials of training steps or of
+predictions, trials that a pruner ended. And where it has a value more than once in a
 trial: after each epoch or slice."""
 
 ComparableOver: TypeAlias = Literal["any", "warm", "fresh"]
@@ -114,7 +114,7 @@ class Metric:
 _EVERY_TRIAL: tuple[MeasuredIn, ...] = ("full", "slices", "predictions", "pruned")
 _EVERY_TRAINING: tuple[MeasuredIn, ...] = ("full", "slices", "pruned")
 _EVERY_SLICED: tuple[MeasuredIn, ...] = ("slices", "predictions")
-_NOT_INTERLEAVED: tuple[MeasuredIn, ...] = ("full", "pruned")
+_EVERY_FULL: tuple[MeasuredIn, ...] = ("full", "pruned")
 _SLICES_OF: Mapping[TimedWork, MeasuredIn] = {"train": "slices", "predict": "predictions"}
 _FULL_AND_EACH_EPOCH: tuple[MeasuredIn, ...] = ("full", "each epoch")
 
@@ -135,7 +135,7 @@ METRICS: tuple[Metric, ...] = (
         label="median step",
         unit="ms",
         better="less",
-        measured_in=_NOT_INTERLEAVED,
+        measured_in=_EVERY_FULL,
         reported_in=("measures",),
     ),
     Metric(
@@ -144,7 +144,7 @@ METRICS: tuple[Metric, ...] = (
         label="p95 step",
         unit="ms",
         better="less",
-        measured_in=_NOT_INTERLEAVED,
+        measured_in=_EVERY_FULL,
         reported_in=("measures",),
     ),
     Metric(
@@ -409,7 +409,7 @@ METRICS: tuple[Metric, ...] = (
         label="CPU use",
         unit="%",
         measured_by="telemetry",
-        measured_in=_NOT_INTERLEAVED,
+        measured_in=_EVERY_FULL,
         reported_in=("telemetry", "noise"),
         is_objective=False,
     ),
@@ -685,7 +685,7 @@ METRICS: tuple[Metric, ...] = (
         description="Peak of the GPU memory in use, by all processes on the device.",
         better="less",
         measured_by="telemetry",
-        measured_in=_NOT_INTERLEAVED,
+        measured_in=_EVERY_FULL,
         is_objective=False,
     ),
 )
@@ -735,7 +735,7 @@ WITH_ENERGY_SCOPE: frozenset[str] = frozenset(
 
 
 def sliced_metrics(timed_work: TimedWork) -> tuple[str, ...]:
-    """Return what the trainer reports of a trial whose slices are timed, for built-in workloads.
+    """Return what the trainer reports of a timing trial, for built-in workloads.
 
     Such a trial has no loss or accuracy.
     """
@@ -748,7 +748,7 @@ def sliced_metrics(timed_work: TimedWork) -> tuple[str, ...]:
 
 
 def sliced_objectives(timed_work: TimedWork) -> frozenset[str]:
-    """Return the objectives that trials have whose slices are timed."""
+    """Return the objectives that timing trials have."""
     kind = _SLICES_OF[timed_work]
     return frozenset(
         metric.name for metric in METRICS if metric.is_objective and kind in metric.measured_in

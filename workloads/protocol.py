@@ -159,10 +159,14 @@ class Epoch(_Message):
 
 @dataclass(frozen=True, slots=True)
 class Ready(_Message):
-    """A trial that is warm. A slice of `slice_steps` takes about `slice_s`."""
+    """A trial that is warm. A slice of `slice_steps` takes about `slice_s`.
+
+    `steps` are those of the whole training; None if they are not known, or have no end.
+    """
 
     event: ClassVar[str] = "ready"
     slice_steps: Integer
+    steps: Integer | None = None
 
 
 @dataclass(frozen=True, slots=True)

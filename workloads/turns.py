@@ -63,11 +63,11 @@ class Turns:
 
     # A training in turns
 
-    def become_ready(self, usual_steps: int = 1) -> None:
-        """Report that the trial is warm; so many steps take about `slice_s`."""
+    def become_ready(self, usual_steps: int = 1, steps: int | None = None) -> None:
+        """Report that the trial is warm; `usual_steps` take about `slice_s`, of `steps` in all."""
         self.is_ready, self.usual_steps = True, usual_steps
         if self.next_command is not None:
-            self.emit(protocol.Ready(usual_steps))
+            self.emit(protocol.Ready(usual_steps, steps))
 
     def rest(self, before: protocol.NextWork = "train") -> int:
         """Rest `before` the next work until it is this trial's turn; return the steps of a slice.

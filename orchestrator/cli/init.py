@@ -23,9 +23,9 @@ _SCHEMA, _SCHEMA_COPY = "../orchestrator/spec/spec.schema.json", "rnnsweep.schem
 
 
 _NOTES = """
-Templates: quickstart compares TensorFlow's kernels in three minutes; timing times them in short
-slices; cluster compares the hardware of a Ray cluster; own-model trains a Keras model of your own
-on every implementation; own-workload runs a training loop of your own.
+Templates: quickstart compares TensorFlow's kernels in three minutes; timing times them without
+whole trainings; cluster compares the hardware of a Ray cluster; own-model trains a Keras model of
+your own on every implementation; own-workload runs a training loop of your own.
 No file is overwritten, except rnnsweep.schema.json, with which editors complete and check the
 spec.
 """

@@ -128,13 +128,13 @@ class HardwareUse:
 
     @property
     def in_sentence(self) -> str:
-        """The use as a part of a sentence: `AMD EPYC (16 CPUs), timed in slices`."""
+        """The use as a part of a sentence: `AMD EPYC (16 CPUs), timed only`."""
         return self.sentence_with(self.hardware_class.in_sentence)
 
     def sentence_with(self, class_name: str) -> str:
         """Write the use as a part of a sentence, with a name for its class."""
         if self.usage == Usage(measure="timing"):
-            return f"{class_name}, timed in slices"
+            return f"{class_name}, timed only"
         return self.written_with(class_name)
 
 
@@ -185,7 +185,7 @@ class Arm:
 
     @property
     def measure(self) -> MeasureMode:
-        """Whether its trials are whole trainings or timed in slices."""
+        """Whether its trials are whole trainings or timed only."""
         return self.hardware.usage.measure
 
     @property

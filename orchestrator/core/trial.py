@@ -297,7 +297,7 @@ class FinishedTrial:
 
     @property
     def slices(self) -> tuple[SliceRecord, ...]:
-        """Its slices, if it was timed in slices."""
+        """Its slices, in their order."""
         return self.outcome.slices
 
     @property

@@ -179,7 +179,7 @@ COLUMNS: tuple[TrialColumn, ...] = (
         "measure",
         "text",
         lambda trial: trial.arm.measure,
-        "full, or timing in slices.",
+        "full, or timing alone.",
         stored="record",
     ),
     TrialColumn(

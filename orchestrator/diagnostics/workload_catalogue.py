@@ -110,8 +110,8 @@ def _workload(workload: Workload) -> Section:
         paragraphs=(
             f"A search space may have all settings{but}.",
             f"Metrics: {', '.join(workload.metrics)}.",
-            f"Metrics of arms timed in slices: {', '.join(sliced_metrics('train'))}.",
-            f"Metrics of predictions in slices: {', '.join(sliced_metrics('predict'))}.",
+            f"Metrics with measure: timing: {', '.join(sliced_metrics('train'))}.",
+            f"Metrics of predictions: {', '.join(sliced_metrics('predict'))}.",
         ),
     )
 

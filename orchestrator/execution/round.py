@@ -26,6 +26,7 @@ from orchestrator.core.trial import FailureRecord
 from orchestrator.execution import telemetry
 from orchestrator.execution.job import Job, JobProgress, RoundTrial, TrialRun
 from orchestrator.execution.telemetry.node_gauge import Taken
+from orchestrator.execution.telemetry.summary import LEAST_S, LEAST_WINDOW_S
 from orchestrator.execution.trainer_pool import CpusTaken, TrainerKey, TrainerPool
 from orchestrator.execution.trainer_process import TrainerProcess
 from orchestrator.execution.watchdog import FAILURES, Watchdog, failure_of, oom_kills
@@ -46,6 +47,9 @@ LEAST_TURNS = 8
 
 _SHORT_S = 0.1
 """Turns are observed once a round has lasted this long: the search for processes takes time."""
+
+_ENERGY_SLICE_S = 1.2 * LEAST_WINDOW_S
+"""The length of a slice where energy can be measured, if the training is long enough for that."""
 
 _LEAST_SEEN_S = 0.5
 """What others took of the CPUs is known if it was observed for this long (CPU seconds)."""
@@ -83,6 +87,8 @@ class TrialInTurns:
     windows: list[telemetry.TimeWindow] = field(default_factory=list)
     """When it was timed."""
     usual_steps: int = 1
+    steps: int | None = None
+    """The steps of its whole training, if they are known."""
 
     @property
     def name(self) -> str:
@@ -112,8 +118,8 @@ class TrialInTurns:
                     self.windows.append(telemetry.TimeWindow(at_s - seconds, at_s))
                 case protocol.PhaseEnded("import", _, seconds):
                     self.watchdog.trainer.start_s += seconds
-                case protocol.Ready(slice_steps):
-                    self.usual_steps = slice_steps
+                case protocol.Ready(slice_steps, steps):
+                    self.usual_steps, self.steps = slice_steps, steps
                 case protocol.Epoch():
                     self.has_ended_epoch = True
             yield event
@@ -390,13 +396,23 @@ class RunningRound:
     def _common_steps(self, trials: Sequence[TrialInTurns]) -> int | None:
         """Return the steps of a slice, equal for all whole trainings, so that they keep pace.
 
-        It is the geometric mean of what takes about `slice_s` in each. A timing trial has steps of
-        its own (None), and a user's own loop has epochs.
+        It is the geometric mean of what takes about `slice_s` in each. Slices are longer where
+        energy can be measured, and each training is long enough for that. A timing trial has steps
+        of its own (None), and a user's own loop has epochs.
         """
-        usual = [trial.usual_steps for trial in _running(trials) if not trial.is_own_code]
+        slice_s, training = self._timing.slice_s, _running(trials)
+        usual = [trial.usual_steps for trial in training if not trial.is_own_code]
         if self._is_timing or not usual:
             return None
+        lasts_s = [slice_s * (trial.steps or 0) / trial.usual_steps for trial in training]
+        if min(lasts_s) >= LEAST_S and self._can_measure_energy:
+            return math.ceil(max(usual) * _ENERGY_SLICE_S / slice_s)
         return max(1, round(statistics.geometric_mean(usual)))
+
+    @property
+    def _can_measure_energy(self) -> bool:
+        is_on_gpu = any(trial.request.device == "gpu" for trial in self._job.trials)
+        return is_on_gpu or self._instruments.rapl.is_readable
 
     def _adapt_epochs(self, turn: int, trials: Sequence[TrialInTurns]) -> None:
         """Let users' own loops train more epochs in a turn if these are short."""

@@ -112,7 +112,7 @@ def _training_on_import(spec: SweepSpec) -> Iterator[str]:
 
 
 def _measuring(plan: Plan) -> Iterator[str]:
-    """Write how arms are timed in slices, and why trainers are fresh."""
+    """Write how arms are timed, and why trainers are fresh."""
     if any(arm.measure == "timing" for arm in plan.arms):
         timing = plan.timing
         are_timed = "are not trained to the end"

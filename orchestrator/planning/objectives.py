@@ -26,7 +26,7 @@ _OVER: Mapping[str, Callable[[Sequence[float]], float]] = {
 def arms_read(objective: Objective, arms: Sequence[Arm]) -> tuple[Arm, ...]:
     """Return the arms whose outcomes an objective reads: those it names, or all of them.
 
-    Arms that are only timed in slices are read where no other one is meant, those with an amount of
+    Arms that are only timed are read where no other one is meant, those with an amount of
     work of their own where they are named or there are no others: they learned something else.
     """
     averaged = objective.over in _OVER

@@ -67,7 +67,7 @@ class Plan:
     become possible or impossible at the end of the wait. With `auto`, `blocks` is the maximum.
     `ending` is whether the number of blocks is fixed, `open` (a rule may stop the sweep before its
     last block) or `decided` (a rule has).
-    `timing` is how arms are timed in slices, if some are.
+    `timing` is how long slices are, and when rounds of timing arms end.
     """
 
     possible: tuple[PlannedArm, ...]

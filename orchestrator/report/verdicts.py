@@ -144,7 +144,7 @@ def _over(comparison: Comparison) -> str:
     """Write by what and over how many configs two arms are compared, and what disturbed them."""
     text = ""
     if comparison.measures[0] != comparison.measures[1]:
-        text += ", by time per step alone (timed in slices against whole trainings)"
+        text += ", by time per step alone (timed only against whole trainings)"
     text += f"{for_this_config(comparison.unit)}, {over_units(comparison)}"
     disturbed = len(comparison.disturbed)
     if disturbed and comparison.quiet_only:

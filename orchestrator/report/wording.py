@@ -81,7 +81,7 @@ class ArmNames:
         return self.places.get(str(hardware), str(hardware))
 
     def place_in_sentence(self, hardware: HardwareUse) -> str:
-        """Return the short name within a sentence: `AMD EPYC (2 CPUs), timed in slices`."""
+        """Return the short name within a sentence: `AMD EPYC (2 CPUs), timed only`."""
         return self.places_in_sentences.get(str(hardware), hardware.in_sentence)
 
     @property

@@ -49,8 +49,8 @@ def expect_runnable(spec: SweepSpec, plan: Plan) -> None:
         is_of_slices = metric in sliced_objectives(spec.measure.of)
         if not is_of_slices and all(arm.measure == "timing" for arm in read_arms):
             raise NothingToRun(
-                f"{reads}, expected an arm that is trained whole, received only arms that are"
-                " timed in slices: set measure: full in an entry of arms.hardware, or choose an"
+                f"{reads}, expected an arm that is trained whole, received only arms with"
+                " measure: timing: set measure: full in an entry of arms.hardware, or choose an"
                 " objective such as step_ms"
             )
     _pick_baseline(spec, plan)

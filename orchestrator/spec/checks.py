@@ -240,15 +240,15 @@ def _references(spec: SweepSpec) -> Iterator[ProblemAtPath]:
 
 
 def _measures(spec: SweepSpec) -> Iterator[ProblemAtPath]:
-    """Report options of slices without slices, whole trainings without one, and warm memory."""
+    """Report options of timing without timing arms, whole trainings without one, warm memory."""
     if all(entry.measure == "full" for entry in spec.hardware):
         usual = MeasureSpec(mode=spec.measure.mode)  # a dump has the options that nobody gave
-        changed = [name for name, value in spec.measure if value != getattr(usual, name)]
-        for name in sorted(changed):
+        changed = {name for name, value in spec.measure if value != getattr(usual, name)}
+        for name in sorted(changed - {"slice_s"}):
             hint = "add mode: timing, or measure: timing in an entry of arms.hardware"
-            yield ProblemAtPath(("measure", name), "arms that are timed in slices", "none", hint)
+            yield ProblemAtPath(("measure", name), "arms with measure: timing", "none", hint)
     elif spec.measure.of == "predict" and any(entry.measure == "full" for entry in spec.hardware):
-        expected = "only arms that are timed in slices, with of: predict"
+        expected = "only arms with measure: timing, because of: predict"
         hint = "remove measure: full from arms.hardware, or compare trainings in another sweep"
         yield ProblemAtPath(("measure", "of"), expected, "an arm that is trained whole", hint)
     for name, objective in spec.search.objectives.items():
@@ -259,7 +259,7 @@ def _measures(spec: SweepSpec) -> Iterator[ProblemAtPath]:
             path: Path = ("search", "objectives", name)
             hint = "measure: full on some of arms.hardware, or an objective such as step_ms"
             expected = "an arm that is trained whole"
-            received = "only arms that are timed in slices"
+            received = "only arms with measure: timing"
             if spec.measure.of == "predict":
                 hint, received = "an objective such as predict_ms", "only predictions"
             yield ProblemAtPath(path, expected, received, hint)
@@ -280,7 +280,7 @@ def _pruner(spec: SweepSpec) -> Iterator[ProblemAtPath]:
             path, "one objective, by which Optuna prunes", f"{len(metrics)} objectives"
         )
     if all(entry.measure == "timing" for entry in spec.hardware):
-        hint = "arms that are timed in slices have no epochs: remove the pruner"
+        hint = "arms with measure: timing have no epochs: remove the pruner"
         yield ProblemAtPath(path, "an arm that is trained whole", "measure: timing", hint)
     if workload_checks.is_built_in(spec) and not {*metrics} <= {*EPOCH_METRICS}:
         expected = f"a metric of each epoch ({', '.join(EPOCH_METRICS)}) as objective"

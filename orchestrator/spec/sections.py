@@ -329,7 +329,8 @@ class MeasureSpec(WordedSection):
     interval: Share = pydantic.Field(
         _TIMING.interval,
         description=(
-            "Add slices until the interval of each ratio is this narrow (half-width, as a share)."
+            "timing: add slices until the interval of each ratio is this narrow (half-width, as a"
+            " share)."
         ),
     )
     slices: Annotated[tuple[Blocks, Blocks], pydantic.BeforeValidator(fields.as_tuple)] = (

@@ -126,8 +126,8 @@ class SweepSpec(Strict):
     measure: sections.MeasureSpec = Field(
         sections.MeasureSpec(),
         description=(
-            "full: train to the end. timing: arms take turns in short slices. Or a mapping"
-            " with mode and the options of slices."
+            "full: train to the end. timing: train until the ratios are known well enough. Or a"
+            " mapping with mode and the options of slices."
         ),
     )
     disturbed: sections.DisturbedSpec = Field(
@@ -196,7 +196,7 @@ class SweepSpec(Strict):
 
     @property
     def timing(self) -> Timing:
-        """How arms are timed in slices, if some are."""
+        """How long slices are, and when rounds of timing arms end."""
         measure = self.measure
         return Timing(measure.interval, *measure.slices, measure.slice_s, measure.of)
 

@@ -60,7 +60,9 @@ class TurnClock:
 
     def begin(self, step_s: float) -> bool:
         """Rest until the first turn; a step takes about `step_s`. Return False if there is none."""
-        self._turns.become_ready(max(1, round(self._turns.slice_s / step_s)))
+        usual_steps = max(1, round(self._turns.slice_s / step_s))
+        steps_in_all = self._plan.epochs * self._pass_steps if self._is_full else None
+        self._turns.become_ready(usual_steps, steps_in_all)
         steps = self._turns.rest()
         if not steps:
             return False

@@ -341,7 +341,7 @@ class PhaseSplit:
 def learning(
     used: Mapping[Arm, Sequence[FinishedTrial]], matched: Mapping[Arm, bool]
 ) -> tuple[LearningCurve, ...]:
-    """Return a curve for each arm and metric of its epochs; arms timed in slices have none."""
+    """Return a curve for each arm and metric of its epochs; arms timed only have none."""
     return tuple(
         curve
         for arm, trials in used.items()

@@ -86,7 +86,7 @@ class TradeOff:
 def pareto_front(record: SweepRecord, work: str = "", different: Collection[Arm] = ()) -> Front:
     """Return the Pareto front of all arms with this amount of work, in the first objective's order.
 
-    Arms timed in slices are kept apart if others were trained. Arms that are `different` compute
+    Arms timed only are kept apart if others were trained. Arms that are `different` compute
     something else than the others, so they have no place on the front.
     """
     modes = {arm: arm.measure for arm in {trial.arm for trial in record.trials}}
@@ -105,7 +105,7 @@ def pareto_front(record: SweepRecord, work: str = "", different: Collection[Arm]
 def trade_offs(record: SweepRecord, trials: Sequence[FinishedTrial]) -> tuple[TradeOff, ...]:
     """Return the fronts of trials with one amount of work: over several classes of hardware first.
 
-    The result is the most important one of the sweep. Arms timed in slices have none, and are on no
+    The result is the most important one of the sweep. Arms timed only have none, and are on no
     front.
     """
     full = [t for t in trials if t.arm.measure == "full" and t.status != "pruned"]

@@ -100,6 +100,11 @@ class Rapl:
                 continue
             self.reason = None
 
+    @property
+    def is_readable(self) -> bool:
+        """Whether the energy of the CPU is counted, and may be read."""
+        return bool(self._packages)
+
     def read_j(self) -> float | None:
         """Return the joules so far, or None; read often: at 100 W a counter restarts in 45 min."""
         if not self._packages:

@@ -201,7 +201,7 @@ def _is_shown_fastest(summary: ReportSummary, leader: Arm) -> bool:
 
 
 def _place(summary: ReportSummary, hardware: str) -> str:
-    """Return `AMD EPYC (2 CPUs), timed in slices` for a hardware class in a sentence."""
+    """Return `AMD EPYC (2 CPUs), timed only` for a hardware class in a sentence."""
     uses = {str(row.arm.hardware): row.arm.hardware for row in summary.arms}
     return arm_names(summary).place_in_sentence(uses[hardware])
 

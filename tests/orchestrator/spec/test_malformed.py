@@ -144,7 +144,7 @@ WRONG_OVERRIDES = [
         name="an interval without slices",
         override="measure.interval=0.02",
         key="measure.interval",
-        expected="timed in slices",
+        expected="measure: timing",
     ),
     WrongOverride(
         name="the same hardware class twice but for its measure",
