@@ -42,6 +42,8 @@ class PhaseWindow:
     phase: str
     began_s: float
     seconds: float = 0.0
+    rested_s: float = 0.0
+    """The seconds of the trial's rests before the phase began: those inside it do not count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,12 +131,12 @@ class Context:
             self.turns.begin_training()
         self.emit(protocol.PhaseBegan(phase, time.monotonic()))
         began_s = time.monotonic()  # read again: writing the event is not part of the phase
-        return PhaseWindow(phase, began_s)
+        return PhaseWindow(phase, began_s, rested_s=self.turns.rested_s)
 
     def end(self, window: PhaseWindow) -> PhaseWindow:
         """End a phase that `begin` began."""
         now = time.monotonic()
-        window.seconds = now - window.began_s
+        window.seconds = now - window.began_s - (self.turns.rested_s - window.rested_s)
         self.seconds[window.phase] = self.seconds.get(window.phase, 0.0) + window.seconds
         self.emit(protocol.PhaseEnded(window.phase, now, window.seconds))
         return window

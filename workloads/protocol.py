@@ -161,12 +161,13 @@ class Epoch(_Message):
 class Ready(_Message):
     """A trial that is warm. A slice of `slice_steps` takes about `slice_s`.
 
-    `steps` are those of the whole training; None if they are not known, or have no end.
+    A pass over the data has `pass_steps`, and a whole training `passes`; None if not known.
     """
 
     event: ClassVar[str] = "ready"
     slice_steps: Integer
-    steps: Integer | None = None
+    pass_steps: Integer | None = None
+    passes: Integer | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ timed work that is done in one turn is a slice: some steps, and their synchronis
 import math
 import statistics
 import threading
+import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -52,6 +53,8 @@ class Turns:
     is_ready: bool = False
     is_finished: bool = False
     """Whether the command `Finish` has come."""
+    rested_s: float = 0.0
+    """The seconds of all rests."""
     is_pruned: bool = False
     """Whether the workload was told to end before its last epoch."""
     _set_aside: frozenset[int] = frozenset()
@@ -63,11 +66,13 @@ class Turns:
 
     # A training in turns
 
-    def become_ready(self, usual_steps: int = 1, steps: int | None = None) -> None:
-        """Report that the trial is warm; `usual_steps` take about `slice_s`, of `steps` in all."""
+    def become_ready(
+        self, usual_steps: int = 1, pass_steps: int | None = None, passes: int | None = None
+    ) -> None:
+        """Report that the trial is warm, and how long its training is, as in `protocol.Ready`."""
         self.is_ready, self.usual_steps = True, usual_steps
         if self.next_command is not None:
-            self.emit(protocol.Ready(usual_steps, steps))
+            self.emit(protocol.Ready(usual_steps, pass_steps, passes))
 
     def rest(self, before: protocol.NextWork = "train") -> int:
         """Rest `before` the next work until it is this trial's turn; return the steps of a slice.
@@ -78,8 +83,10 @@ class Turns:
             return 0
         if self.next_command is None:
             return self.usual_steps
+        began_s = time.monotonic()
         self.emit(protocol.Resting(before))
         command = self.next_command()
+        self.rested_s += time.monotonic() - began_s
         if isinstance(command, protocol.Finish):
             self.is_finished, self._set_aside = True, frozenset(command.set_aside)
             return 0

@@ -101,6 +101,7 @@ def compare(kind: str, home: Path) -> dict[str, Any]:
             if (block, arms[0]) in times and (block, arms[1]) in times
         ]
         interval = estimates.exponential(estimates.t_interval(logs))
+        assert interval is not None, f"{kind}: fewer than two configs on both arms"
         row[way] = f"{interval.value:.2f} × ({interval.low:.2f}–{interval.high:.2f})"
     results = [
         {(t.block, t.arm.implementation): t.metrics.get(result) for t in trials}
@@ -130,7 +131,10 @@ def main() -> None:
         rows.append(compare(kind, home))
         print(rows[-1], flush=True)
     columns = {"in turns": "", "alone": "", "difference": ".2g", "pruned": ""}
-    lines = ["Speed-ups and results of arms in turns, and of each arm alone", rig.table(rows, columns)]
+    lines = [
+        "Speed-ups and results of arms in turns, and of each arm alone",
+        rig.table(rows, columns),
+    ]
     rig.publish(asked.output, "turns_alone", environment, lines, rows=rows)
 
 

@@ -26,7 +26,8 @@ from orchestrator.core.trial import FailureRecord
 from orchestrator.execution import telemetry
 from orchestrator.execution.job import Job, JobProgress, RoundTrial, TrialRun
 from orchestrator.execution.telemetry.node_gauge import Taken
-from orchestrator.execution.telemetry.summary import LEAST_S, LEAST_WINDOW_S
+from orchestrator.execution.telemetry.readings import merged
+from orchestrator.execution.telemetry.summary import LEAST_WINDOW_S
 from orchestrator.execution.trainer_pool import CpusTaken, TrainerKey, TrainerPool
 from orchestrator.execution.trainer_process import TrainerProcess
 from orchestrator.execution.watchdog import FAILURES, Watchdog, failure_of, oom_kills
@@ -49,10 +50,14 @@ _SHORT_S = 0.1
 """Turns are observed once a round has lasted this long: the search for processes takes time."""
 
 _ENERGY_SLICE_S = 1.2 * LEAST_WINDOW_S
-"""The length of a slice where energy can be measured, if the training is long enough for that."""
+_ENERGY_S = 32 * _ENERGY_SLICE_S
+"""The length of a slice where energy can be measured, if a training is long enough for that."""
 
 _LEAST_SEEN_S = 0.5
 """What others took of the CPUs is known if it was observed for this long (CPU seconds)."""
+
+_MANY_TURNS = 400
+"""After so many turns those of users' own loops take twice as long: each slice is stored."""
 
 _SIGN_S = 1.0
 """The least time between two signs of life: their receiver needs the CPU too."""
@@ -87,8 +92,9 @@ class TrialInTurns:
     windows: list[telemetry.TimeWindow] = field(default_factory=list)
     """When it was timed."""
     usual_steps: int = 1
-    steps: int | None = None
-    """The steps of its whole training, if they are known."""
+    length: protocol.Ready | None = None
+    """How long its training is, as far as that is known."""
+    _begun_s: float = 0.0
 
     @property
     def name(self) -> str:
@@ -98,6 +104,7 @@ class TrialInTurns:
     def begin(self, trainer: TrainerProcess, sampler: telemetry.TelemetrySampler) -> None:
         """Send the request to the trainer."""
         self.watchdog = Watchdog(trainer, self.trial_run.job.limits, sampler)
+        self._begun_s = time.monotonic()
         self.trial_run.begin(trainer)
 
     def command(self, command: protocol.RoundCommand) -> None:
@@ -113,13 +120,15 @@ class TrialInTurns:
         timed_work = self.trial_run.trial.request.timed_work
         for event in self.watchdog.events():
             self.trial_run.note_event(event)
+            if not self.trial_run.trainer_trials and not self.watchdog.trainer.start_s:
+                self.watchdog.trainer.start_s = time.monotonic() - self._begun_s
             match event:
                 case protocol.PhaseEnded(phase, at_s, seconds) if phase == timed_work:
                     self.windows.append(telemetry.TimeWindow(at_s - seconds, at_s))
                 case protocol.PhaseEnded("import", _, seconds):
                     self.watchdog.trainer.start_s += seconds
-                case protocol.Ready(slice_steps, steps):
-                    self.usual_steps, self.steps = slice_steps, steps
+                case protocol.Ready(slice_steps):
+                    self.usual_steps, self.length = slice_steps, event
                 case protocol.Epoch():
                     self.has_ended_epoch = True
             yield event
@@ -212,13 +221,16 @@ class RunningRound:
                 self._trainers.end(key)
             self._trials = self._make_trials()
             self._progress.clear()
-            self._ends_early = False
         yield from self._run_one_by_one()
         if not self._is_out_of_memory:
             self._trainers.too_large_together.add(together)
 
     @property
     def _is_out_of_memory(self) -> bool:
+        """Whether a trainer found no memory, and may find some without the others."""
+        limit_mib, node_mib = self._job.limits.memory_mib, psutil.virtual_memory().total / 2**20
+        if limit_mib is not None and limit_mib * len(self._trials) < node_mib:
+            return False  # a limit of its own
         failures = [trial.trial_run.failure for trial in self._trials]
         return any(failure and failure.reason == "out_of_memory" for failure in failures)
 
@@ -226,6 +238,7 @@ class RunningRound:
         """Run each trial alone, in random order, with no other trainer in memory."""
         for trial in self._in_random_order(self._trials):
             trial.trial_run.in_turns = False
+            self._ends_early, self._epochs_per_turn, self._killed = False, 1, oom_kills()
             for key in self._trainers.warm.keys() - {trial.key}:
                 self._trainers.end(key)
             self._taken.clear()
@@ -321,6 +334,8 @@ class RunningRound:
     def _end_if_over(self, trial: TrialInTurns) -> None:
         """End a trial whose trainer has sent its result."""
         if trial.trial_run.has_result:
+            run = trial.trial_run
+            run.metrics = {**run.metrics, **self._conditions(trial)}
             trial.end()
             self._trainers.end_if_processes_remain(trial.key)
 
@@ -404,10 +419,17 @@ class RunningRound:
         usual = [trial.usual_steps for trial in training if not trial.is_own_code]
         if self._is_timing or not usual:
             return None
-        lasts_s = [slice_s * (trial.steps or 0) / trial.usual_steps for trial in training]
-        if min(lasts_s) >= LEAST_S and self._can_measure_energy:
+        if self._can_measure_energy and all(map(self._is_long, training)):
             return math.ceil(max(usual) * _ENERGY_SLICE_S / slice_s)
         return max(1, round(statistics.geometric_mean(usual)))
+
+    def _is_long(self, trial: TrialInTurns) -> bool:
+        """Return whether a training has enough slices in which its energy can be measured."""
+        length = trial.length
+        if length is None or length.pass_steps is None or length.passes is None:
+            return False
+        pass_s = self._timing.slice_s * length.pass_steps / length.slice_steps
+        return pass_s >= _ENERGY_SLICE_S and pass_s * length.passes >= _ENERGY_S
 
     @property
     def _can_measure_energy(self) -> bool:
@@ -415,9 +437,11 @@ class RunningRound:
         return is_on_gpu or self._instruments.rapl.is_readable
 
     def _adapt_epochs(self, turn: int, trials: Sequence[TrialInTurns]) -> None:
-        """Let users' own loops train more epochs in a turn if these are short."""
-        seconds = [trial.slices[turn].seconds for trial in trials if turn in trial.slices]
-        if seconds and statistics.geometric_mean(seconds) < self._timing.slice_s / 2:
+        """Let users' own loops train more epochs in a turn if these are short, or very many."""
+        loops = [trial for trial in trials if trial.is_own_code]
+        seconds = [trial.slices[turn].seconds for trial in loops if turn in trial.slices]
+        is_short = seconds and statistics.geometric_mean(seconds) < self._timing.slice_s / 2
+        if is_short or (turn + 1) % _MANY_TURNS == 0:
             self._epochs_per_turn *= 2
 
     def _end_pruned(
@@ -438,10 +462,9 @@ class RunningRound:
         if not self._is_timing:
             yield JobProgress(0, doing="evaluating", trial=trial.number)
         self._continue(trial, self._finish_command(trial), sampler)
-        known = self._conditions(trial)
         if interval is not None:
-            known["ratio_interval"] = interval
-        trial.trial_run.metrics = {**trial.trial_run.metrics, **known}
+            run = trial.trial_run
+            run.metrics = {**run.metrics, "ratio_interval": interval}
 
     def _finish_command(self, trial: TrialInTurns) -> protocol.Finish:
         """Return the command to end, with the slices of disturbed turns if enough others remain."""
@@ -460,8 +483,11 @@ class RunningRound:
         """Return the turns of these trials that do not count: others took too much of the CPUs.
 
         What others took decides that, never how long a slice took, so that no ratio is preferred.
-        None is set aside if too few would remain.
+        None is set aside if too few would remain, or of a loop of a user's own, which reports its
+        times itself.
         """
+        if any(trial.is_own_code and not self._is_timing for trial in trials):
+            return set()
         turns = set.intersection(*(set(trial.slices) for trial in trials))
         aside = {
             turn
@@ -556,7 +582,7 @@ class RunningRound:
             for trial in trials:
                 trial.trial_run.idle_on_gpu = idle
                 device = trial.trial_run.trial.request.device
-                trial.trial_run.recording = recording.of(device, trial.windows)
+                trial.trial_run.recording = recording.of(device, merged(trial.windows))
 
 
 def _keys_of(trials: Sequence[RoundTrial]) -> list[TrainerKey]:

@@ -58,7 +58,7 @@ def _train(run: ModuleRun, trial: Context) -> dict[str, float]:
     clock = TurnClock(
         trial,
         run.plan,
-        run.steps,
+        len(run.train),
         framework.synchronise,
         lambda: warm_clocks(trial.device, framework.synchronise),
     )
@@ -83,7 +83,7 @@ def _train(run: ModuleRun, trial: Context) -> dict[str, float]:
         with _nothing_compiled(run):
             _train_epochs(run, clock, is_full=is_full)
     trial.turns.rest("finish")
-    metrics |= clock.metrics(len(run.train), _flops_of_step(run))
+    metrics |= clock.metrics(_flops_of_step(run))
     if is_full and not trial.turns.is_pruned:
         metrics |= _evaluate_and_predict(run, trial)
     return metrics | peak_memory(framework)

@@ -43,8 +43,9 @@ class PassesTiming:
         """Time forward and backward passes in turns, then forward passes, and single ones."""
         steps, trial = self.plan.timed_steps, self.trial
         synchronise = self.framework.synchronise
+        samples = steps * self.plan.batch_size
         clock = TurnClock(
-            trial, self.plan, steps, synchronise, lambda: warm_clocks(trial.device, synchronise)
+            trial, self.plan, samples, synchronise, lambda: warm_clocks(trial.device, synchronise)
         )
         if clock.begin(self._run(self.passes.forward_backward, 1)):
             clock.begin_pass()
@@ -59,7 +60,7 @@ class PassesTiming:
                 self._run(self.passes.forward_backward, 1) for _ in range(min(steps, _SINGLE_STEPS))
             ]
         return {
-            **clock.metrics(steps * self.plan.batch_size, self.flops_per_sample),
+            **clock.metrics(self.flops_per_sample),
             "forward_ms": 1_000 * forward.seconds / steps,
             **step_metrics(single),
         }

@@ -63,7 +63,7 @@ def train_in_turns(run: TrainingRun, trial: Context, step_s: float) -> dict[str,
     clock = TurnClock(
         trial,
         run.plan,
-        run.steps,
+        len(run.train),
         synchronise,
         lambda: warm_clocks(run.device, framework.synchronise),
     )
@@ -83,7 +83,7 @@ def train_in_turns(run: TrainingRun, trial: Context, step_s: float) -> dict[str,
             **validation,
         )
     trial.turns.rest("finish")
-    return clock.metrics(len(run.train), run.flops_per_sample)
+    return clock.metrics(run.flops_per_sample)
 
 
 def evaluate_and_predict(run: TrainingRun, trial: Context) -> dict[str, float]:

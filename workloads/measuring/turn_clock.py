@@ -12,9 +12,8 @@ from workloads.context import Context, PhaseWindow, expect_finite
 from workloads.measuring.step_times import rates
 from workloads.settings import TrainingPlan
 
-_LATE = 2.0
-"""A slice of a timing trial ends early once it takes so many times as long as it should: where
-other processes hold up the threads of PyTorch, a step takes up to a hundred times as long."""
+_SHORT_REST_S = 0.02
+"""A device that rested no longer has not lowered its clocks."""
 
 _MOST_SLICES = 400
 """The most slices of a whole training, about: each is stored. Those of a long one are longer."""
@@ -26,7 +25,8 @@ _WHOLE_PASS = 0.75
 class TurnClock:
     """The turns of one training: of all epochs of its plan, or of endless passes until it is told.
 
-    A slice is a part of a pass over the data, of `pass_steps` steps, or several whole passes.
+    A slice is a part of a pass over the `samples`, or several whole passes. Parts of a pass have
+    full batches only: the step on a smaller last batch is trained, and is in none.
     `synchronise` waits until the outputs that it gets, or else all steps so far, are computed;
     `warm_up` raises the clocks of a device that has rested.
     """
@@ -35,12 +35,15 @@ class TurnClock:
         self,
         trial: Context,
         plan: TrainingPlan,
-        pass_steps: int,
+        samples: int,
         synchronise: Callable[..., object],
         warm_up: Callable[[], object],
     ) -> None:
         self._trial, self._plan, self._turns = trial, plan, trial.turns
-        self._pass_steps, self._synchronise, self._warm_up = pass_steps, synchronise, warm_up
+        self._synchronise, self._warm_up = synchronise, warm_up
+        self._samples, self._batch_size = samples, min(samples, plan.batch_size)
+        self._pass_steps = -(-samples // self._batch_size)
+        self._full_steps = samples // self._batch_size
         self._is_full = trial.measure == "full"
         self._slice_ends, self._passes_per_slice = frozenset[int](), 1
         self._window: PhaseWindow | None = None
@@ -61,8 +64,8 @@ class TurnClock:
     def begin(self, step_s: float) -> bool:
         """Rest until the first turn; a step takes about `step_s`. Return False if there is none."""
         usual_steps = max(1, round(self._turns.slice_s / step_s))
-        steps_in_all = self._plan.epochs * self._pass_steps if self._is_full else None
-        self._turns.become_ready(usual_steps, steps_in_all)
+        passes = self._plan.epochs if self._is_full else None
+        self._turns.become_ready(usual_steps, self._pass_steps, passes)
         steps = self._turns.rest()
         if not steps:
             return False
@@ -75,8 +78,10 @@ class TurnClock:
         if self._is_full:
             steps = max(steps, self._plan.epochs * self._pass_steps // _MOST_SLICES)
         self._passes_per_slice = max(1, round(steps / self._pass_steps))
-        parts = 1 if steps >= _WHOLE_PASS * self._pass_steps else round(self._pass_steps / steps)
-        ends = (round(self._pass_steps * part / parts) for part in range(1, parts))
+        parts = 1 if steps >= _WHOLE_PASS * self._full_steps else round(self._full_steps / steps)
+        ends = [round(self._full_steps * part / parts) for part in range(1, parts + 1)]
+        if parts == 1 or self._full_steps == self._pass_steps:
+            ends.pop()  # the last part ends with the pass
         self._slice_ends = frozenset(ends)
 
     def begin_pass(self) -> None:
@@ -98,10 +103,11 @@ class TurnClock:
         """Count a step; end the slice after its last step within the pass, and rest."""
         self._steps_in_pass += 1
         self._slice_steps += 1
-        if self._steps_in_pass in self._slice_ends or self._is_late():
+        if self._steps_in_pass in self._slice_ends:
             self._close(outputs)
             self._end_slice()
-            self._rest("train")
+            if self._steps_in_pass < self._full_steps:
+                self._rest("train")
             if not self.is_over or self._is_full:
                 self._open()
 
@@ -112,6 +118,8 @@ class TurnClock:
         self._passes_in_slice += 1
         is_last = self._is_full and self.epochs + 1 == self._plan.epochs
         self._is_slice_over = is_last or self._passes_in_slice == self._passes_per_slice
+        if self._slice_ends and self._full_steps < self._pass_steps:
+            self._slice_steps, self._slice_s = 0, 0.0  # the step on the smaller batch
         if self._is_slice_over and self._slice_steps:
             self._end_slice()
 
@@ -143,14 +151,15 @@ class TurnClock:
             self._end_slice()
         return self.is_over
 
-    def metrics(self, samples: int, flops_per_sample: float) -> dict[str, float]:
-        """Return the metrics of the training; a pass has so many samples."""
+    def metrics(self, flops_per_sample: float) -> dict[str, float]:
+        """Return the metrics of the training."""
         if not self._turns.done_slices:
             return {}
         train_s = self._trial.seconds["train"]
         step_s = self._turns.step_s
+        mean_batch = self._samples / self._pass_steps
         metrics = {
-            **rates(step_s, samples / self._pass_steps, flops_per_sample),
+            **rates(step_s, self._batch_size if self._slice_ends else mean_batch, flops_per_sample),
             "cpu_over_wall": self._cpu_s / train_s,
         }
         if self._is_full:
@@ -172,13 +181,6 @@ class TurnClock:
         self._slice_s += seconds
         self._epoch_s += seconds
 
-    def _is_late(self) -> bool:
-        if self._is_full or self._window is None:
-            return False
-        passed_s = time.monotonic() - self._window.began_s + self._slice_s
-        is_last_step = self._steps_in_pass == self._pass_steps
-        return passed_s > _LATE * self._turns.slice_s and not is_last_step
-
     def _end_slice(self) -> None:
         seconds = self._slice_s
         if self._slice_ends:  # a part of a pass has its share of the pass's fixed cost
@@ -192,10 +194,11 @@ class TurnClock:
 
         A whole training ends after its epoch.
         """
+        began_s = self._turns.rested_s
         steps = self._turns.rest(before)
-        if steps:
+        if steps and self._turns.rested_s - began_s > _SHORT_REST_S:
             self._warm_up()
-        else:
+        elif not steps:
             self.is_over = not self._is_full
         return steps
 

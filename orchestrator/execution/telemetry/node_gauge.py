@@ -68,14 +68,13 @@ class NodeGauge:
 
     def __init__(self, pid: int, neighbours: Neighbours, other_pids: Collection[int] = ()) -> None:
         """Find the trainer, and those that take turns with it; `psutil.Error` if it has ended."""
-        self._trainer = psutil.Process(pid)
-        self._trainers = [self._trainer]
+        self._trainers = [psutil.Process(pid)]
         for other_pid in other_pids:
             with contextlib.suppress(psutil.Error):
                 self._trainers.append(psutil.Process(other_pid))
         self._family = {trainer.pid: trainer for trainer in self._trainers}
         self._neighbours = neighbours
-        self._cpus = _part_of_cpus(pid)
+        self._cpus = _part_of_cpus([trainer.pid for trainer in self._trainers])
         clocks = CpuClocks(self._cpus or range(os.cpu_count() or 1))
         self._clocks = Paced(lambda: (clocks.share(), clocks.throttled_s()), _SENSORS_S)
         self._temperature = Paced(_cpu_temperature, _SENSORS_S)
@@ -119,14 +118,15 @@ class NodeGauge:
     def _look(self) -> None:
         """Search all processes for the trainer's descendants and other trainers."""
         # A descendant's CPU seconds count from the first search that finds it.
-        with contextlib.suppress(psutil.Error, OSError):
-            for trainer in self._trainers:
+        for trainer in self._trainers:
+            with contextlib.suppress(psutil.Error, OSError):
                 for child in trainer.children(recursive=True):
                     self._family.setdefault(child.pid, child)
-        self._neighbours.look(self._family)
+        with contextlib.suppress(psutil.Error, OSError):
+            self._neighbours.look(self._family)
 
     def _family_use(self) -> tuple[float | None, float | None]:
-        """Return CPU seconds and MiB of trainers and descendants; None once the trainer ended."""
+        """Return CPU seconds and MiB of trainers and descendants; None once all trainers ended."""
         memory_mib = 0.0
         for pid, process in list(self._family.items()):
             is_trainer = process in self._trainers
@@ -135,7 +135,9 @@ class NodeGauge:
                     self._used_s[pid] = _used_s(process, with_ended=is_trainer)
                     memory_mib += process.memory_info().rss / 2**20
             except (psutil.Error, OSError):
-                if process is self._trainer:
+                if is_trainer:
+                    self._trainers.remove(process)
+                if not self._trainers:
                     return None, None
                 del self._family[pid]
                 # The trainer's own count takes over the counts of children that it waited for.
@@ -191,10 +193,10 @@ def _used_s(process: psutil.Process, *, with_ended: bool = False) -> float:
     return float(used.user + used.system + ended_s)
 
 
-def _part_of_cpus(pid: int) -> list[int] | None:
-    """Return the CPUs that the process may use; None for all of the node's."""
+def _part_of_cpus(pids: Sequence[int]) -> list[int] | None:
+    """Return the CPUs that some of the processes may use; None for all of the node's."""
     try:
-        cpus = sorted(os.sched_getaffinity(pid))
+        cpus = sorted(set().union(*(os.sched_getaffinity(pid) for pid in pids)))
     except OSError:
         return None
     return cpus if len(cpus) < (os.cpu_count() or 1) else None

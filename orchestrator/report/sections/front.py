@@ -87,9 +87,7 @@ def _notes(summary: ReportSummary, name: ArmNames) -> Iterator[str]:
     yield from _excluded(best)
     if best.apart:
         apart = ", ".join(name(arm) for arm in best.apart)
-        yield (
-            f"Not ranked, because they did another amount of work or were timed only: {apart}."
-        )
+        yield (f"Not ranked, because they did another amount of work or were timed only: {apart}.")
     if best.different_mathematics:
         different = ", ".join(name(arm) for arm in best.different_mathematics)
         yield f"Not ranked, because of {DIFFERENT_MATHEMATICS}: {different}."

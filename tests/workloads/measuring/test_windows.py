@@ -66,6 +66,17 @@ def test_a_whole_training_takes_turns_of_training_and_of_validation(machine: Mac
     assert metrics["step_ms"] == pytest.approx(1_000 * quarter_s / 25)
 
 
+def test_no_part_of_a_pass_has_the_step_on_a_smaller_batch(machine: Machine) -> None:
+    trial, events = context(*[Slice(5)] * 10, Finish(), measure="full")
+    metrics = train(Run(machine, 42), trial)  # ten full batches of 4, and one of 2
+    assert [part.steps for part in slices_of(events)] == [5] * 4
+    rests = [event.before for event in events if isinstance(event, Resting)]
+    assert rests == [*["train", "train", "validate"] * 2, "finish"]
+    assert metrics["step_ms"] == pytest.approx(1_000 * (STEP_S + FIXED_S / 11))
+    assert metrics["samples_per_s"] == pytest.approx(4_000 / metrics["step_ms"])
+    assert metrics["train_s"] == pytest.approx(2 * (11 * STEP_S + FIXED_S))
+
+
 def test_a_long_training_has_longer_slices(machine: Machine) -> None:
     trial, events = context(*[Slice(1)] * 500, measure="full")
     train(Run(machine, 4 * 5_000), trial)  # two epochs
