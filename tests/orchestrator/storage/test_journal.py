@@ -199,7 +199,7 @@ def test_a_journal_of_a_later_format_names_the_rnnsweep_to_install(
         with pytest.raises(journal.JournalError) as caught:
             read(tmp_path)
         text = str(caught.value)
-        assert f"of format {number}, received format {number + 1} of rnnsweep 9.9.9" in text
+        assert f"{number}, received format {number + 1} of rnnsweep 9.9.9" in text
 
 
 def test_a_line_that_does_not_fit_is_taken_back(
