@@ -245,6 +245,10 @@ METRICS: tuple[Metric, ...] = (
         reported_in=("measures",),
         is_traded_for_accuracy=True,
     ),
+    Metric(
+        name="train_samples",
+        description="Samples trained on in the timed epochs.",
+    ),
     Metric(name="steps_s", description="Time in which single steps were timed.", better="less"),
     Metric(
         name="forward_s",

@@ -163,7 +163,12 @@ class TurnClock:
             "cpu_over_wall": self._cpu_s / train_s,
         }
         if self._is_full:
-            metrics |= {**self.last_metrics, "train_s": train_s, "step_ms": 1_000 * step_s}
+            metrics |= {
+                **self.last_metrics,
+                "train_s": train_s,
+                "train_samples": float(self.epochs * self._samples),
+                "step_ms": 1_000 * step_s,
+            }
         if self._plan.goal is not None and self.goal_s is not None:
             metrics[self._plan.goal.reported_as] = self.goal_s
         return metrics

@@ -86,10 +86,8 @@ def record(
             telemetry = replace(
                 telemetry, energy_method="workload", energy_scope=None, energy_absent=None
             )
-        elif "energy_j" in metrics and {"samples_per_s", "train_s"} <= set(reported):
-            samples = reported["samples_per_s"] * reported["train_s"]
-            if samples:
-                metrics["energy_per_sample_j"] = metrics["energy_j"] / samples
+        elif "energy_j" in metrics and (samples := _trained_samples(reported)):
+            metrics["energy_per_sample_j"] = metrics["energy_j"] / samples
         at_s, values = curves(recording.samples)
         begin_s = started_s - (time.time() - time.monotonic())  # on the clock of the samples
         return {name: value for name, value in metrics.items() if name not in reported}, replace(
@@ -103,6 +101,12 @@ def record(
     except Exception as error:  # noqa: BLE001  (the outcome has the reason)
         reason = f"telemetry failed: {type(error).__name__}: {error}"
         return {}, Telemetry(energy_absent=reason)
+
+
+def _trained_samples(reported: Mapping[str, float]) -> float:
+    """Return the samples of the timed epochs, by the rate of a user's own loop if need be; or 0."""
+    by_rate = reported.get("samples_per_s", 0.0) * reported.get("train_s", 0.0)
+    return reported.get("train_samples", by_rate)
 
 
 def summarise_telemetry(recording: readings.Recording) -> tuple[dict[str, float], Telemetry]:

@@ -54,8 +54,7 @@ def _sentence(summary: ReportSummary, ranking: Ranking) -> str:
     pays = _pays_off(summary, leader, named - {leader})
     missing = [name(arm) for arm in ranked if arm not in whole_s]
     without = f"; no compile time of {first_and_count(missing)}" if missing else ""
-    steps = _steps_text(summary, ranked)
-    return f"To train {steps}, compiling included: {figures}{pays}{without}."
+    return f"A whole training takes, compiling included, {figures}{pays}{without}."
 
 
 def _pays_off(summary: ReportSummary, leader: Arm, others: Collection[Arm]) -> str:
@@ -70,18 +69,3 @@ def _pays_off(summary: ReportSummary, leader: Arm, others: Collection[Arm]) -> s
             steps = about(point.steps.value)
             return f"{longer} pays off after about {steps} {noun}s, averaged over the configs"
     return ""
-
-
-def _steps_text(summary: ReportSummary, arms: Collection[Arm]) -> str:
-    """Write `these 225 steps`, or `these 120 to 450 steps` where configs differ in their number."""
-    counts = {
-        round(1000 * trial.metrics["train_s"] / trial.metrics["step_ms"])
-        for trial in summary.trials
-        if trial.arm in arms and trial.metrics.get("step_ms") and "train_s" in trial.metrics
-    }
-    if not counts:
-        return "them"
-    low, high = min(counts), max(counts)
-    if high - low <= max(1, 0.02 * high):
-        return f"these {about(high) if high - low else number(high)} steps"
-    return f"these {about(low)} to {about(high)} steps"

@@ -371,7 +371,6 @@ def test_the_whole_training_is_told_where_compiling_changes_the_answer(
     assert bool(texts) == bool(says)
     for figure in says:
         assert figure in texts[0]
-        assert "these 225 steps" in texts[0]
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,7 @@ def test_no_part_of_a_pass_has_the_step_on_a_smaller_batch(machine: Machine) -> 
     assert metrics["step_ms"] == pytest.approx(1_000 * (STEP_S + FIXED_S / 11))
     assert metrics["samples_per_s"] == pytest.approx(4_000 / metrics["step_ms"])
     assert metrics["train_s"] == pytest.approx(2 * (11 * STEP_S + FIXED_S))
+    assert metrics["train_samples"] == 84
 
 
 def test_a_long_training_has_longer_slices(machine: Machine) -> None:

@@ -42,7 +42,7 @@ def expect_metrics_data_and_kernel(events: list[Event], workload: str) -> None:
     assert any(RECURRENT_LAYERS in fact for fact in facts)
     assert metrics["sample_us"] == pytest.approx(1e6 / metrics["samples_per_s"])
     if workload == "synthetic":
-        assert metrics["step_ms"] == pytest.approx(1_000 * metrics["train_s"] / 3)
+        assert 0 < metrics["step_ms"] <= 1_000.001 * metrics["train_s"] / 3, "the fastest slice"
         return
     data = single_event(events, Dataset)
     assert data.digest == definition.data_digest(SMALL[workload])

@@ -320,7 +320,7 @@ def test_a_long_curve_has_few_points_and_keeps_its_mean() -> None:
 
 def test_a_trials_outcome_keeps_metrics_notes_and_short_curves() -> None:
     began_s = time.time() - time.monotonic() - 5.0  # on the samples' clock: 5 s before their 0
-    reported = {"samples_per_s": 50.0, "train_s": 12.0, "steal_pct": 1.5}
+    reported = {"samples_per_s": 80.0, "train_s": 12.0, "train_samples": 600.0, "steal_pct": 1.5}
     metrics, seen = record(recording(gpu_samples()), began_s, reported)
     assert metrics["energy_per_sample_j"] == pytest.approx(metrics["energy_j"] / 600)
     assert "steal_pct" not in metrics  # the workload has reported it
