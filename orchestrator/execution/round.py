@@ -258,8 +258,8 @@ class RunningRound:
                 return
             if self._is_timing:
                 yield JobProgress(0, most=self._looks[-1])
-            elif _running(trials):
-                yield JobProgress(0, doing="training")
+            elif any(not trial.is_own_code for trial in _running(trials)):
+                yield JobProgress(0, doing="training")  # a loop shows its phases itself
             yield from self._take_turns(trials, sampler)
             if self._is_to_run_alone(trials):
                 return

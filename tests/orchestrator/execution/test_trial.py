@@ -66,7 +66,7 @@ def test_trials_share_a_warm_trainer(trainers: TrainerPool) -> None:
 def test_phases_before_the_first_epoch_are_shown(trainers: TrainerPool) -> None:
     signs = round_of(trainers, "runs", {"code": COMPILES}).run()
     shown = [sign.doing for sign in signs]
-    assert shown[:5] == ["running its code", "in its phase fill", "compiling", "", "training"]
+    assert shown[:4] == ["running its code", "in its phase fill", "compiling", ""]
 
 
 def test_a_pruned_trial_ends_after_an_epoch_and_its_trainer_stays_warm(
