@@ -38,7 +38,7 @@ except KeyboardInterrupt:
     sys.exit(3)
 
 if TYPE_CHECKING:
-    from orchestrator.analysis.pairing.pairs import BaselineError
+    from orchestrator.analysis.pairing.baselines import BaselineError
     from orchestrator.cluster.connection import ClusterError
     from orchestrator.core.errors import Refusal
     from orchestrator.execution.session_functions import FunctionUnusable

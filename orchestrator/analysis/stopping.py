@@ -11,8 +11,11 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from orchestrator.analysis.arms.mathematics import different_arms
+from orchestrator.analysis.contrasts.answers import time_metric_of
+from orchestrator.analysis.contrasts.matrix import build_matrix
+from orchestrator.analysis.measures import measure_of
+from orchestrator.analysis.pairing.baselines import pick_baseline
 from orchestrator.analysis.pairing.complete_rounds import match
-from orchestrator.analysis.pairing.pairs import pair_times, pick_baseline, time_metric
 from orchestrator.analysis.statistics.estimates import LEVEL, MIN_BLOCKS, t_interval
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import AutoBlocks
@@ -20,6 +23,7 @@ from orchestrator.core.names import names_arm
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.stopping import EarlierDecision, StopDecision, StoppingRule
 from orchestrator.core.trial import FinishedTrial
+from workloads.metrics import find_metric
 
 _GROWTH = 1.25
 
@@ -132,17 +136,20 @@ class PrecisionReached(StoppingRule):
             chosen = None  # the spec's baseline is stopped
         record = SweepRecord("", arms=arms, trials=tuple(trials))
         matched, baseline = match(record), pick_baseline(record, chosen)
-        metric = time_metric(matched)
+        metric = time_metric_of(matched)
         different = different_arms(trials, baseline)
-        widths: dict[tuple[Arm, Arm], float | None] = {}
-        sides = [
+        pairs = [
             (arm, base)
             for arm, base in (baseline.pairs(arms) if baseline else ())
             if not {arm, base} & different
         ]
-        paired = pair_times(matched, sides, metric)
-        for (arm, base), times in zip(sides, paired, strict=True):
-            is_enough = len(times.pairs) >= MIN_BLOCKS
-            interval = t_interval(times.log_ratios, LEVEL) if is_enough else None
+        if metric is None:
+            return dict.fromkeys(pairs)
+        matrix = build_matrix(matched, measure_of(find_metric(metric)))
+        widths: dict[tuple[Arm, Arm], float | None] = {}
+        for arm, base in pairs:
+            is_compared = {arm, base} <= set(matrix.arms) and len(matrix.rows) >= MIN_BLOCKS
+            log_ratios = matrix.combined({base: 1.0, arm: -1.0}) if is_compared else []
+            interval = t_interval(log_ratios, LEVEL)
             widths[arm, base] = math.expm1((interval.high - interval.low) / 2) if interval else None
         return widths

@@ -3,20 +3,14 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from itertools import chain
+from statistics import fmean
 from typing import Any
 
 from orchestrator.analysis.arms import arm_summary, best_configs
-from orchestrator.analysis.arms.arm_summary import ComparedArm
-from orchestrator.analysis.arms.block_means import block_means
-from orchestrator.analysis.arms.choice import (
-    ArmChoice,
-    Choice,
-    MarginOf,
-    choose_arm,
-    choose_by_result,
-)
+from orchestrator.analysis.arms.break_even import BreakEven, break_evens
+from orchestrator.analysis.arms.choice import ArmChoice, choose_arm
 from orchestrator.analysis.arms.mathematics import (
     Mathematics,
     compare_mathematics,
@@ -26,41 +20,25 @@ from orchestrator.analysis.arms.published_results import (
     PublishedComparison,
     compare_with_published,
 )
-from orchestrator.analysis.comparisons.effects import Crossover, ParamEffect, crossovers, effects
-from orchestrator.analysis.comparisons.factors import FactorAnswer, factor_answers
-from orchestrator.analysis.comparisons.ranking import BreakEven, Ranking, break_evens, rankings
-from orchestrator.analysis.comparisons.result_ranking import ResultRanking, rank_results
-from orchestrator.analysis.comparisons.speed import (
-    Comparison,
-    compare_arms,
-    rounds_of_comparisons,
-)
-from orchestrator.analysis.comparisons.targets import Target, reach
-from orchestrator.analysis.measures import Measure, by_arm, expenses_of, measures_of
-from orchestrator.analysis.pairing.complete_rounds import (
-    BlockGap,
-    CompleteRounds,
-    ParamRange,
-    Round,
-    RoundSelection,
-    match,
-    ranges,
-)
-from orchestrator.analysis.pairing.margins import judged_margin
-from orchestrator.analysis.pairing.pairs import (
-    Baseline,
-    baseline_of_spec,
-    pick_baseline,
-    time_metric,
-)
+from orchestrator.analysis.arms.targets import Target, reach
+from orchestrator.analysis.contrasts.answers import Answers, Compared, answer
+from orchestrator.analysis.contrasts.contrast import Contrast, Scale, Unit, between
+from orchestrator.analysis.contrasts.matrix import Matrix, build_matrix
+from orchestrator.analysis.contrasts.questions import Leader
+from orchestrator.analysis.contrasts.sizes import SpeedCurve
+from orchestrator.analysis.measures import Measure, by_arm, expenses_of, finite, measures_of
+from orchestrator.analysis.pairing.baselines import Baseline, baseline_of_spec, pick_baseline
+from orchestrator.analysis.pairing.complete_rounds import BlockGap, ParamRange, match, ranges
+from orchestrator.analysis.pairing.margins import JudgedMargin, judged_margin
 from orchestrator.analysis.results import result_metrics
-from orchestrator.analysis.statistics.estimates import confidence_for
-from orchestrator.analysis.statistics.regression import Design
+from orchestrator.analysis.statistics.estimates import confidence_for, geometric_mean
 from orchestrator.core.arms import Arm
+from orchestrator.core.disturbance import Disturbance
 from orchestrator.core.names import different_models
-from orchestrator.core.records import SweepRecord
+from orchestrator.core.records import Direction, SweepRecord
 from orchestrator.core.start_command import StartCommand
 from orchestrator.core.trial import DatasetRecord, FinishedTrial, ImpossibleArm
+from workloads.metrics import find_metric
 
 MOST_DRAWN = 2500
 """The most trials of evenly spread blocks on a page: nobody can see more of them in a plot."""
@@ -93,47 +71,100 @@ class SweepHead:
 
 
 @dataclass(frozen=True, slots=True)
+class ComparedValues:
+    """The values behind the contrasts by one metric: a row for each block, a column for each arm.
+
+    Each is the mean over the repeats of a block. Where the `unit` is a repeat of the only config, a
+    row is a repeat, and `blocks` has its number. `disturbed` are the rows in which other processes
+    disturbed an arm, by `disturbance`: the causes with their medians.
+    """
+
+    metric: str
+    scale: Scale
+    direction: Direction
+    unit: Unit
+    arms: tuple[Arm, ...]
+    blocks: tuple[int, ...]
+    values: tuple[tuple[float, ...], ...]
+    disturbed: tuple[int, ...]
+    disturbance: Disturbance
+
+    @classmethod
+    def of(cls, matrix: Matrix) -> "ComparedValues":
+        """Return a matrix as plain values, in the metric's own unit."""
+        is_ratio = matrix.scale == Scale.RATIO
+        rows = matrix.values.tolist()
+        numbers = {row: row[0] if row[1] is None else row[1] for row in matrix.rows}
+        return cls(
+            metric=matrix.metric,
+            scale=matrix.scale,
+            direction=matrix.direction,
+            unit=matrix.unit,
+            arms=matrix.arms,
+            blocks=tuple(numbers.values()),
+            values=tuple(
+                tuple(math.exp(value) if is_ratio else value for value in row) for row in rows
+            ),
+            disturbed=tuple(numbers[row] for row in matrix.disturbed_rows(matrix.arms)),
+            disturbance=matrix.disturbance(matrix.arms),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class ReportSummary:
     """Everything that a report shows; `trials` are the raw rows behind every number.
 
-    The fields have the order of the report's JSON file, so a new one is the last; `summarise` says
-    what it is computed from. `models` are the names of the variants, if their settings differ.
-    `complete_rounds` are blocks and repeats that are complete on every arm, except on the `former`
-    arms, which belong to earlier starts and which the last one did not run.
+    `contrasts` are the answers, each pair once by each metric; `values` are the numbers that they
+    are computed from. Speed-ups are by `time_metric`, None if fewer than two arms have a time;
+    `results` are the compared results of training, the most important one first. `leaders` have the
+    best means. `models` are the names of the variants, if their settings differ. `absent` are arms
+    without a complete trial, and `former` arms that the last start did not run.
     """
 
     sweep: SweepHead
     baseline: Baseline | None
     time_metric: str | None
-    complete_blocks: tuple[int, ...]
-    gaps: tuple[BlockGap, ...]
-    set_aside: tuple[Arm, ...]
-    configs: tuple[ParamRange, ...]
-    comparisons: tuple[Comparison, ...]
-    measures: tuple[Measure, ...]
+    results: tuple[str, ...]
+    contrasts: tuple[Contrast, ...]
+    leaders: tuple[Leader, ...]
+    margins: Mapping[str, JudgedMargin]
+    values: tuple[ComparedValues, ...]
     arms: tuple[arm_summary.ArmSummary, ...]
-    front: best_configs.Front
-    left_out: tuple[arm_summary.ExcludedTrials, ...]
-    impossible: tuple[ImpossibleArm, ...]
-    trials: tuple[FinishedTrial, ...]
+    measures: tuple[Measure, ...]
     expenses: tuple[Measure, ...]
-    fronts: tuple[best_configs.TradeOff, ...]
-    crossovers: tuple[Crossover, ...]
-    effects: tuple[ParamEffect, ...]
+    curves: tuple[SpeedCurve, ...]
     break_evens: tuple[BreakEven, ...]
+    best: ArmChoice | None
+    front: best_configs.Front
+    fronts: tuple[best_configs.TradeOff, ...]
+    targets: tuple[Target, ...]
     learning: tuple[arm_summary.LearningCurve, ...]
     phases: tuple[arm_summary.PhaseSplit, ...]
     published: tuple[PublishedComparison, ...]
-    validity: arm_summary.Validity
-    rankings: tuple[Ranking, ...]
-    targets: tuple[Target, ...]
-    complete_rounds: tuple[Round, ...]
+    configs: tuple[ParamRange, ...]
+    complete_blocks: tuple[int, ...]
+    gaps: tuple[BlockGap, ...]
+    absent: tuple[Arm, ...]
     former: tuple[Arm, ...]
     models: tuple[str, ...]
-    choice: Choice | None
-    factors: tuple[FactorAnswer, ...]
-    result_rankings: tuple[ResultRanking, ...]
-    best: ArmChoice | None
+    excluded: tuple[arm_summary.ExcludedTrials, ...]
+    impossible: tuple[ImpossibleArm, ...]
+    validity: arm_summary.Validity
+    trials: tuple[FinishedTrial, ...]
+
+    def contrast(self, subject: Arm, reference: Arm, metric: str) -> Contrast | None:
+        """Return how two arms compare by a metric, from the side of the subject, if they do."""
+        return between(self.contrasts, str(subject), str(reference), metric)
+
+    def leader(self, metric: str, hardware: str = "") -> Leader | None:
+        """Return the leader by a metric on one hardware class, or on all that there are."""
+        leaders = [leader for leader in self.leaders if leader.metric == metric]
+        of_one = next((leader for leader in leaders if leader.hardware == hardware), None)
+        return of_one or (leaders[0] if len(leaders) == 1 and not hardware else None)
+
+    def values_of(self, metric: str) -> ComparedValues | None:
+        """Return the values behind the contrasts by a metric."""
+        return next((values for values in self.values if values.metric == metric), None)
 
     @property
     def is_without_success(self) -> bool:
@@ -155,49 +186,6 @@ class ReportSummary:
         return frozenset(blocks[::every]) | marked
 
 
-@dataclass(frozen=True, slots=True)
-class _Basis:
-    """What all parts of a summary are computed from.
-
-    `ended` are the trials of each arm that ended, by block. `matched` are the rounds that are
-    complete on every arm, and `timed` those with times on every arm: pruned trials have these, too.
-    `mathematics` has what arms compute compared with what their reference computes; `different`
-    are the arms that compute something else, so their times are not compared.
-    """
-
-    record: SweepRecord
-    baseline: Baseline | None
-    ended: Mapping[Arm, Sequence[FinishedTrial]]
-    matched: CompleteRounds
-    timed: CompleteRounds
-    mathematics: Mapping[Arm, Mathematics]
-    different: tuple[Arm, ...]
-
-    @property
-    def baseline_arms(self) -> tuple[Arm, ...]:
-        """The arms that others are compared with."""
-        return tuple(dict.fromkeys(self.baseline.of.values())) if self.baseline else ()
-
-    @property
-    def work(self) -> str:
-        """The amount of work of the baseline; arms with another one are kept apart."""
-        return self.baseline_arms[0].work if self.baseline_arms else ""
-
-    @property
-    def confidence(self) -> float:
-        """The level of the intervals."""
-        return confidence_for(self.record.criteria.auto_blocks)
-
-    def trials_of_equal_work(self) -> list[FinishedTrial]:
-        """Return the trials of the arms with the baseline's work that compute the same."""
-        return [
-            trial
-            for arm, trials in self.ended.items()
-            if arm.work == self.work and arm not in self.different
-            for trial in trials
-        ]
-
-
 def summarise(
     record: SweepRecord, baseline: str | None = None, targets: Sequence[float] = ()
 ) -> ReportSummary:
@@ -208,90 +196,141 @@ def summarise(
     reach in addition to the spec's own. Raise `BaselineError` if `baseline` is no arm of the sweep
     that can run.
     """
-    basis = _basis(record, baseline)
-    ended, matched, different = basis.ended, basis.matched, basis.different
-    timed = basis.timed.without(different)
-    metric, margin = time_metric(basis.timed), record.criteria.margins.speed
+    picked = baseline_of_spec(record) if baseline is None else pick_baseline(record, baseline)
+    ended = by_arm(record)
+    mathematics = compare_mathematics(ended, picked)
+    compared = compare(record, picked, mathematics)
+    answers, trained = answer(compared), compared.trained
+    different = tuple(sorted(compared.other_mathematics))
     trials = sorted(chain(*ended.values()), key=lambda trial: (trial.block, trial.repeat))
     configs = {trial.block: trial.config for trial in reversed(trials)}
-    design_of = cache(lambda blocks: Design([configs[block] for block in blocks]))
-    comparisons = _comparisons(basis)
-    selections = rounds_of_comparisons(record, basis.timed, basis.baseline, metric, different)
-    used = {arm: arm_summary.used_trials(matched, arm, of_arm) for arm, of_arm in ended.items()}
+    used = {arm: arm_summary.used_trials(trained, arm, of_arm) for arm, of_arm in ended.items()}
     measures = measures_of(record)
     expenses = expenses_of(measures, list(chain(*used.values())))
-    arms = _summarise_arms(basis, (*measures, *expenses), comparisons, selections)
-    competing = basis.trials_of_equal_work()
-    fronts = best_configs.trade_offs(record, competing)
-    margin_of = partial(judged_margin, record, matched)
-    best = _best_by_result(basis, competing, margin_of)
+    means = _means(compared, answers, (*measures, *expenses), used)
+    arms = tuple(
+        arm_summary.summarise_arm(
+            record,
+            trained,
+            arm,
+            of_arm,
+            (*measures, *expenses),
+            means[arm],
+            mathematics.get(arm),
+        )
+        for arm, of_arm in ended.items()
+    )
+    work = _usual_work(picked)
+    competing = [
+        trial
+        for arm, of_arm in ended.items()
+        if arm.work == work and arm not in different
+        for trial in of_arm
+    ]
     return ReportSummary(
         sweep=_head(record),
-        trials=tuple(trials),
-        # The blocks and rounds that are compared
-        complete_blocks=matched.blocks,
-        complete_rounds=tuple(sorted(matched.rounds)),
-        gaps=matched.gaps,
-        set_aside=matched.set_aside,
-        former=matched.former,
-        configs=ranges([configs[block] for block in matched.blocks or sorted(configs)]),
-        validity=arm_summary.validity_of(record, matched),
+        baseline=picked,
+        # Comparisons of arms
+        time_metric=answers.time_metric,
+        results=answers.results,
+        contrasts=answers.contrasts,
+        leaders=answers.leaders,
+        margins=answers.margins,
+        values=tuple(map(ComparedValues.of, answers.matrices.values())),
+        curves=answers.curves,
+        break_evens=break_evens(
+            trained.without(different), picked, confidence_for(record.criteria.auto_blocks)
+        ),
         # Each arm by itself
         arms=arms,
         measures=measures,
         expenses=expenses,
-        left_out=tuple(
+        targets=reach(record, targets),
+        learning=arm_summary.learning(used, {arm.arm: arm.matched for arm in arms}),
+        phases=arm_summary.phases(ended),
+        published=compare_with_published(record, ended),
+        # Configs to choose
+        best=_best_by_result(compared, ended, competing, mathematics, work),
+        front=best_configs.pareto_front(record, work, different),
+        fronts=best_configs.trade_offs(record, competing),
+        # What is compared, and what is not
+        configs=ranges([configs[block] for block in trained.blocks or sorted(configs)]),
+        complete_blocks=trained.blocks,
+        gaps=trained.gaps,
+        absent=trained.absent,
+        former=trained.former,
+        models=tuple(different_models(ended)),
+        excluded=tuple(
             excluded
             for arm, of_arm in ended.items()
             for excluded in arm_summary.excluded_trials(arm, of_arm)
         ),
         impossible=record.impossible,
-        models=tuple(different_models(ended)),
-        learning=arm_summary.learning(used, {arm.arm: arm.matched for arm in arms}),
-        phases=arm_summary.phases(ended),
-        published=compare_with_published(record, ended),
-        # Arms compared by their times
-        baseline=basis.baseline,
-        time_metric=metric,
-        comparisons=comparisons,
-        rankings=rankings(timed, metric, margin, 1 - basis.confidence, selections),
-        crossovers=crossovers(comparisons, design_of, margin),
-        break_evens=break_evens(matched.without(different), basis.baseline, basis.confidence),
-        # Arms compared by their results, or by both
-        result_rankings=rank_results(record, matched),
-        targets=reach(record, targets),
-        factors=factor_answers(record, timed, matched, metric, error=1 - basis.confidence),
-        effects=effects(record, matched, design_of, basis.confidence),
-        # Configs to choose
-        front=best_configs.pareto_front(record, basis.work, different),
-        fronts=fronts,
-        choice=choose_by_result(fronts, competing, best, margin_of),
-        best=best,
+        validity=arm_summary.validity_of(record, trained),
+        trials=tuple(trials),
     )
 
 
-def _basis(record: SweepRecord, baseline: str | None) -> _Basis:
-    ended = by_arm(record)
-    picked = baseline_of_spec(record) if baseline is None else pick_baseline(record, baseline)
-    mathematics = compare_mathematics(ended, picked)
-    return _Basis(
+def compare(
+    record: SweepRecord,
+    baseline: Baseline | None,
+    mathematics: Mapping[Arm, Mathematics] | None = None,
+) -> Compared:
+    """Return the trials of a sweep as they are compared with this baseline."""
+    if mathematics is None:
+        mathematics = compare_mathematics(by_arm(record), baseline)
+    return Compared(
         record=record,
-        baseline=picked,
-        ended=ended,
-        matched=match(record),
+        baseline=baseline,
+        trained=match(record),
         timed=match(record, lambda trial: trial.has_times),
-        mathematics=mathematics,
-        different=tuple(arm for arm, compared in mathematics.items() if compared.is_different),
+        other_mathematics=frozenset(
+            arm for arm, compared in mathematics.items() if compared.is_different
+        ),
     )
+
+
+def _usual_work(baseline: Baseline | None) -> str:
+    """Return the amount of work of the baseline, with which configs compete to be the best."""
+    return next(iter(baseline.of.values())).work if baseline and baseline.of else ""
+
+
+def _means(
+    compared: Compared,
+    answers: Answers,
+    measures: Sequence[Measure],
+    used: Mapping[Arm, Sequence[FinishedTrial]],
+) -> dict[Arm, dict[str, float]]:
+    """Return the means of each arm's measures, over the blocks that are compared if there are any.
+
+    Results have their arithmetic mean, everything else its geometric one: so the ratio of the means
+    of two arms is the ratio that is compared.
+    """
+    means: dict[Arm, dict[str, float]] = {arm: {} for arm in used}
+    for measure in measures:
+        metric = measure.metric
+        matrix = answers.matrices.get(metric) or build_matrix(compared.rounds_of(metric), measure)
+        for arm, trials in used.items():
+            if arm in matrix.arms and matrix.rows:
+                means[arm][metric] = matrix.mean(arm)
+            elif values := finite((trial for trial in trials if measure.counts(trial)), metric):
+                is_geometric = not find_metric(metric).is_result and min(values) > 0
+                means[arm][metric] = geometric_mean(values) if is_geometric else fmean(values)
+    return means
 
 
 def _best_by_result(
-    basis: _Basis, competing: Sequence[FinishedTrial], margin_of: MarginOf
+    compared: Compared,
+    ended: Mapping[Arm, Sequence[FinishedTrial]],
+    competing: Sequence[FinishedTrial],
+    mathematics: Mapping[Arm, Mathematics],
+    work: str,
 ) -> ArmChoice | None:
     """Choose the best config by the most important result, and its arm; None without a result."""
+    record = compared.record
     unpruned = [trial for trial in competing if trial.status != "pruned"]
     measured = {name for t in unpruned if t.status == "complete" for name in t.metrics}
-    results = result_metrics(basis.record, measured)
+    results = result_metrics(record, measured)
     if not results:
         return None
     result, direction = next(iter(results.items()))
@@ -300,52 +339,18 @@ def _best_by_result(
     )
     if not points:
         return None
-    of_other_work = (arm for arm in basis.ended if arm.work != basis.work)
-    record = basis.record
+    margin_of = partial(judged_margin, record, compared.trained, result)
     return choose_arm(
         points,
         result,
         direction,
-        margin_of=lambda value: margin_of(result, value).value,
-        mathematics=basis.mathematics if has_equal_starts(record.workload, record.settings) else {},
-        trials=basis.ended,
+        margin_of=lambda value: margin_of(value).value,
+        mathematics=mathematics if has_equal_starts(record.workload, record.settings) else {},
+        trials=ended,
         left_out={
-            **dict.fromkeys(of_other_work, "another amount of work"),
-            **dict.fromkeys(basis.different, "different mathematics"),
+            **dict.fromkeys((arm for arm in ended if arm.work != work), "another amount of work"),
+            **dict.fromkeys(compared.other_mathematics, "other mathematics"),
         },
-    )
-
-
-def _comparisons(basis: _Basis) -> tuple[Comparison, ...]:
-    """Compare every arm with its baseline; none without a baseline."""
-    if basis.baseline is None:
-        return ()
-    return compare_arms(basis.record, basis.timed, basis.baseline, different=basis.different)
-
-
-def _summarise_arms(
-    basis: _Basis,
-    measures: Sequence[Measure],
-    comparisons: Sequence[Comparison],
-    selections: Mapping[Arm, RoundSelection],
-) -> tuple[arm_summary.ArmSummary, ...]:
-    """Summarise each arm by itself, with what its comparison is judged."""
-    means = block_means(measures, basis.ended, basis.matched, basis.timed, selections)
-    speedups = {comparison.arm: comparison.speedup for comparison in comparisons}
-    labels = dict.fromkeys(basis.baseline_arms, "baseline")
-    labels |= {comparison.arm: comparison.label for comparison in comparisons}
-    return tuple(
-        arm_summary.summarise_arm(
-            basis.record,
-            basis.matched,
-            arm,
-            ended,
-            measures,
-            ComparedArm(
-                speedups.get(arm), labels.get(arm, ""), basis.mathematics.get(arm), means[arm]
-            ),
-        )
-        for arm, ended in basis.ended.items()
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
-from orchestrator.analysis.pairing.pairs import BaselineError
+from orchestrator.analysis.pairing.baselines import BaselineError
 from orchestrator.analysis.summary import ReportSummary, summarise
 from orchestrator.report.charts import CHARTS
 from orchestrator.report.charts.chart import ChartBuilder

@@ -1,6 +1,6 @@
 """The check that a spec can run on the present nodes, and the reasons why it cannot."""
 
-from orchestrator.analysis.pairing.pairs import (
+from orchestrator.analysis.pairing.baselines import (
     Baseline,
     BaselineError,
     pick_runnable_baseline,

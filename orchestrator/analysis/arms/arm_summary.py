@@ -6,13 +6,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
-from typing import NamedTuple
 
-from orchestrator.analysis.arms.block_means import BlockMean
 from orchestrator.analysis.arms.mathematics import Mathematics
 from orchestrator.analysis.measures import Measure, finite, scopes_of
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Round
-from orchestrator.analysis.statistics.estimates import Estimate, Spread, spread
+from orchestrator.analysis.statistics.estimates import Spread, spread
 from orchestrator.core.arms import Arm, HardwareRef
 from orchestrator.core.names import known_implementation
 from orchestrator.core.records import SweepRecord
@@ -74,7 +72,7 @@ class ExcludedTrials:
 
 @dataclass(frozen=True, slots=True)
 class ArmSummary:
-    """One arm: its trials by outcome, its measures, its speed-up, and the evidence behind them.
+    """One arm: its trials by outcome, its measures, and the evidence behind them.
 
     With `matched` the measures are over the complete rounds and comparable between arms, else over
     all complete trials of this arm, `used` in number. Measures that only a fresh trainer has are
@@ -82,14 +80,14 @@ class ArmSummary:
     are not comparable. `run_ids` are the trials behind the measures, by `Measure.trainer`.
 
     `mathematics` compares what the arm computes with a reference; None for a reference, and without
-    fingerprints. `planned` is false for an arm that the last start did not run. `verdict` is the
-    comparison's, or `baseline`, or empty. Of the complete trials, `proven` have evidence that the
-    requested kernel ran, `unproven` have none of any kernel, `disturbed` were measured while other
-    work took the machine, `not_in_turns` trained alone because the trainers of their round did not
-    fit into memory together, and `retried` needed more than one attempt. `jit` (XLA compiled the
-    program) and `precision` (of the products) are None for unknown implementations. `noise` has
-    spreads. `means` has the mean of each measure over the blocks that are compared, which is what
-    tables show (see `block_means`).
+    fingerprints. `planned` is false for an arm that the last start did not run. Of the complete
+    trials, `proven` have evidence that the requested kernel ran, `unproven` have none of any
+    kernel, `disturbed` were measured while other processes took the machine, `not_in_turns` trained
+    alone because the trainers of their round did not fit into memory together, and `retried` needed
+    more than one attempt. `jit` (XLA compiled the program) and `precision` (of the products) are
+    None for unknown implementations. `noise` has spreads. `means` has the mean of each measure over
+    the blocks that are compared (see `Matrix`), or, where none are, over the trials behind the
+    measure; tables show it.
     """
 
     arm: Arm
@@ -100,8 +98,6 @@ class ArmSummary:
     measures: Mapping[str, Spread]
     run_ids: Mapping[ComparableOver, tuple[str, ...]]
     energy_scope: str
-    speedup: Estimate | None
-    verdict: str
     mathematics: Mathematics | None
     kernels: tuple[KernelCount, ...]
     proven: int
@@ -113,16 +109,7 @@ class ArmSummary:
     jit: bool | None
     precision: str | None
     noise: Mapping[str, Spread]
-    means: Mapping[str, BlockMean]
-
-
-class ComparedArm(NamedTuple):
-    """What the summary of an arm has from other arms; see `ArmSummary`."""
-
-    speedup: Estimate | None
-    verdict: str
-    mathematics: Mathematics | None
-    means: Mapping[str, BlockMean]
+    means: Mapping[str, float]
 
 
 def summarise_arm(
@@ -131,9 +118,13 @@ def summarise_arm(
     arm: Arm,
     ended: Sequence[FinishedTrial],
     measures: Sequence[Measure],
-    compared: ComparedArm,
+    means: Mapping[str, float],
+    mathematics: Mathematics | None,
 ) -> ArmSummary:
-    """Summarise one arm out of its trials that `ended`; what is `compared` is passed through."""
+    """Summarise one arm out of its trials that `ended`.
+
+    `means` and `mathematics`, which other arms decide, are passed through.
+    """
     complete = [trial for trial in ended if trial.status == "complete"]
     used = used_trials(matched, arm, ended)
     spreads = {}
@@ -161,9 +152,7 @@ def summarise_arm(
         measures={metric: values for metric, values in spreads.items() if values},
         run_ids={"any": tuple(trial.run_id for trial in used), "warm": warm, "fresh": fresh},
         energy_scope=min(scopes) if len(scopes) == 1 else "",
-        speedup=compared.speedup,
-        verdict=compared.verdict,
-        mathematics=compared.mathematics,
+        mathematics=mathematics,
         kernels=_kernels(ended),
         proven=sum(t.kernel is not None and bool(t.kernel.evidence) for t in complete),
         unproven=sum(trial.kernel is None for trial in complete),
@@ -174,7 +163,7 @@ def summarise_arm(
         jit=is_compiled(implementation) if implementation else None,
         precision=implementation.precision if implementation else None,
         noise={metric: values for metric, values in noise.items() if values},
-        means=compared.means,
+        means=means,
     )
 
 

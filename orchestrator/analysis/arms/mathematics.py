@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.analysis.pairing.pairs import Baseline
+from orchestrator.analysis.pairing.baselines import Baseline
 from orchestrator.core.arms import Arm, VariantIdentity
 from orchestrator.core.names import known_implementation
 from orchestrator.core.trial import FingerprintRecord, FinishedTrial

@@ -9,9 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import Any, Literal
 
-from orchestrator.analysis.statistics.estimates import MIN_BLOCKS
 from orchestrator.core.arms import Arm, HardwareRef
 from orchestrator.core.disturbance import Disturbance
 from orchestrator.core.records import SweepRecord
@@ -21,15 +19,6 @@ Round = tuple[int, int]
 """Block and repeat."""
 
 _REASONS = ("complete", "failed", "wrong_kernel", "pruned")
-
-UnitKind = Literal["config", "repeat"]
-"""What an interval is over: configs, or the repeats of the only config."""
-
-Unit = tuple[int, int | None]
-"""A block; with its repeat where repeats are the units."""
-
-Qualifier = Literal["few configs", "busy"]
-"""What limits a verdict: too few configs (or repeats of one), or a machine that was busy."""
 
 Observations = Mapping[tuple[HardwareRef, str, Round], Disturbance]
 """What disturbed a round on one class of hardware of a node; empty for a quiet one."""
@@ -84,20 +73,18 @@ class BlockGap:
 class CompleteRounds:
     """The complete rounds of a sweep.
 
-    `trials` are the trials of these rounds, by arm and round. `set_aside` are planned arms
+    `trials` are the trials of these rounds, by arm and round. `absent` are planned arms
     without a complete trial, `former` arms of earlier starts, and `gaps` the excluded blocks.
     `observations` are what is known of other processes in each round.
     """
 
     blocks: tuple[int, ...]
     rounds: frozenset[Round]
-    set_aside: tuple[Arm, ...]
+    absent: tuple[Arm, ...]
     gaps: tuple[BlockGap, ...]
     trials: Mapping[Arm, Mapping[Round, Sequence[FinishedTrial]]]
     former: tuple[Arm, ...] = ()
     observations: Observations = field(default_factory=dict)
-    values: dict[tuple[Arm, str], Any] = field(default_factory=dict, compare=False, repr=False)
-    """Values by arm and metric that were computed before: see `pairs`."""
 
     def comparable_trials(self, arm: Arm) -> list[FinishedTrial]:
         """Return an arm's trials of all complete rounds; none if it lacks some of these.
@@ -131,95 +118,6 @@ class CompleteRounds:
                 if trials and (round_id := trials[-1].round_id):
                     ids[arm.hardware_class, trials[-1].node, place].add(round_id)
         return frozenset(place for (*_, place), distinct in ids.items() if len(distinct) > 1)
-
-    def select(self, rounds: Iterable[Round], arms: Sequence[Arm]) -> RoundSelection:
-        """Select of these rounds those over which times of these arms are compared.
-
-        They are the quiet rounds if at least `MIN_BLOCKS` units have one, else all.
-        """
-        every = sorted(set(rounds) - self.not_interleaved(arms))
-        noisy: dict[Round, list[Disturbance]] = defaultdict(list)
-        for arm in arms:
-            for place, trials in self.trials.get(arm, {}).items():
-                for trial in trials:
-                    if disturbance := disturbance_of(trial, self.observations):
-                        noisy[place].append(disturbance)
-        unit_kind = unit_kind_of(every)
-        of_unit: dict[Unit, list[Disturbance]] = defaultdict(list)
-        for place in every:
-            of_unit[unit_of(place, unit_kind)] += noisy.get(place, ())
-        disturbed = {unit: typical_disturbance(d) for unit, d in of_unit.items() if d}
-        quiet = [place for place in every if place not in noisy]
-        is_enough = len({unit_of(place, unit_kind) for place in quiet}) >= MIN_BLOCKS
-        if not disturbed or is_enough:
-            return RoundSelection(quiet, unit_kind, disturbed)
-        return RoundSelection(every, unit_kind, disturbed, quiet_only=False)
-
-
-@dataclass(frozen=True, slots=True)
-class RoundSelection:
-    """The rounds over which arms are compared: quiet ones if enough units have one, else all.
-
-    A unit is a config, repeats averaged first, or (`unit_kind`) a repeat of the only config.
-    `disturbed` has the disturbance of each disturbed unit: the median of its trials.
-    """
-
-    rounds: Sequence[Round] = ()
-    unit_kind: UnitKind = "config"
-    disturbed: Mapping[Unit, Disturbance] = field(default_factory=dict)
-    quiet_only: bool = True
-
-    @classmethod
-    def of_all(cls, rounds: Iterable[Round]) -> RoundSelection:
-        """Select all of these rounds: a disturbance does not change results."""
-        every = sorted(rounds)
-        return cls(every, unit_kind_of(every))
-
-    @property
-    def disturbance(self) -> Disturbance:
-        """The causes of the disturbed units with their median figures."""
-        return typical_disturbance(self.disturbed.values())
-
-    @property
-    def disturbed_numbers(self) -> tuple[int, ...]:
-        """The numbers of the disturbed blocks, or of the disturbed repeats of one config."""
-        numbers = (block if repeat is None else repeat for block, repeat in self.disturbed)
-        return tuple(sorted(numbers))
-
-    @property
-    def by_unit(self) -> dict[Unit, list[Round]]:
-        """The rounds of each unit."""
-        units: dict[Unit, list[Round]] = defaultdict(list)
-        for place in self.rounds:
-            units[unit_of(place, self.unit_kind)].append(place)
-        return units
-
-    @property
-    def by_block(self) -> dict[int, list[Round]]:
-        """The rounds of each block."""
-        blocks: dict[int, list[Round]] = defaultdict(list)
-        for place in self.rounds:
-            blocks[place[0]].append(place)
-        return blocks
-
-    @property
-    def qualifier(self) -> Qualifier | None:
-        """What limits a verdict over these rounds; None without a round."""
-        if self.rounds and len(self.by_unit) < MIN_BLOCKS:
-            return "few configs"
-        return None if self.quiet_only else "busy"
-
-
-def unit_kind_of(rounds: Collection[Round]) -> UnitKind:
-    """Return `repeat` for enough repeats of one config, whose interval is about that config."""
-    is_one_config = len({block for block, _ in rounds}) == 1
-    return "repeat" if is_one_config and len(rounds) >= MIN_BLOCKS else "config"
-
-
-def unit_of(place: Round, kind: UnitKind) -> Unit:
-    """Return the unit that a round belongs to."""
-    block, repeat = place
-    return block, repeat if kind == "repeat" else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +161,7 @@ def match(
     return CompleteRounds(
         blocks=blocks,
         rounds=shared,
-        set_aside=tuple(arm for arm, rounds in complete.items() if not rounds),
+        absent=tuple(arm for arm, rounds in complete.items() if not rounds),
         gaps=_gaps(record, needed, set(blocks), {block for block, _ in mixed}),
         trials={
             arm: {r: by_round[r] for r in order if r in by_round} for arm, by_round in able.items()

@@ -17,7 +17,7 @@ CONFIDENCE = 0.95
 LEVEL = 0.97
 """Level of intervals whose width may have stopped a sweep (see `stopping`)."""
 MIN_BLOCKS = 6
-"""With fewer blocks the verdict is `inconclusive`, whatever the interval is."""
+"""With fewer blocks the verdict is `open`, whatever the interval is."""
 MIN_VALUES = 4
 """With fewer values there is no interval, because their spread is hardly known."""
 
@@ -101,14 +101,19 @@ def standard_error(values: Sequence[float], mean: float) -> float:
     return math.hypot(*(value - mean for value in values)) / math.sqrt((n - 1) * n)
 
 
-def exponential(logs: Estimate | None) -> Estimate | None:
-    """Return the estimate of a ratio from the estimate of its logarithm; None for None.
+def exponential(logs: Estimate) -> Estimate:
+    """Return the estimate of a ratio from the estimate of its logarithm.
 
     The geometric mean is the one average of ratios that does not depend on which side is the
     baseline: Fleming and Wallace, "How not to lie with statistics: the correct way to summarize
     benchmark results", Communications of the ACM 29(3), 1986.
     """
-    if logs is None:
-        return None
     ends = (logs.value, logs.low, logs.high)  # two wild blocks may exceed the largest float
     return Estimate(logs.n, *(math.exp(end) if end < _LARGEST else math.inf for end in ends))
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    """Return the geometric mean of positive values; of one, itself."""
+    if len(values) == 1:
+        return values[0]
+    return math.exp(math.fsum(map(math.log, values)) / len(values))

@@ -14,7 +14,7 @@ from scipy.special import stdtr, stdtrit
 
 from orchestrator.analysis.statistics import estimates
 
-Conclusion = Literal["same", "more", "less", "inconclusive"]
+Conclusion = Literal["same", "more", "less", "open"]
 """What a comparison shows: a difference within the margin, one in either direction, or nothing."""
 
 _ROUNDING = 1e-12  # a difference of logarithms or accuracies below this is arithmetic's own noise
@@ -56,7 +56,7 @@ def judge(
     The margin is the difference that does not matter, on the scale of these numbers; `error` is the
     share of sweeps in which one of them may wrongly differ.
     """
-    judgements = [Judgement("inconclusive")] * len(comparisons)
+    judgements = [Judgement("open")] * len(comparisons)
     places = [
         place for place, values in enumerate(comparisons) if len(values) >= estimates.MIN_BLOCKS
     ]
@@ -143,14 +143,14 @@ def _judgement(
         level = min(level, same.level)
         corrected = estimates.t_interval(values, 1 - level)
         assert corrected is not None
-    conclusion: Conclusion = "inconclusive"
+    conclusion: Conclusion = "open"
     if _is_within(corrected, margin):
         conclusion = "same"
     elif corrected.low > _ROUNDING:
         conclusion = "more"
     elif corrected.high < -_ROUNDING:
         conclusion = "less"
-    needed = _blocks_needed(values, margin, level) if conclusion == "inconclusive" else None
+    needed = _blocks_needed(values, margin, level) if conclusion == "open" else None
     return Judgement(conclusion, corrected, 1 - level, differs.adjusted_p, needed)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from orchestrator.analysis.arms.mathematics import different_arms
-from orchestrator.analysis.pairing.pairs import baseline_of_spec
+from orchestrator.analysis.pairing.baselines import baseline_of_spec
 from orchestrator.core.arms import Arm
 from orchestrator.core.errors import Refusal
 from orchestrator.core.formats import written_by

@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.analysis.comparisons.ranking import BreakEven, Ranking, break_evens, rankings
 from orchestrator.analysis.pairing.complete_rounds import match
-from orchestrator.analysis.pairing.pairs import pick_baseline
+from orchestrator.analysis.pairing.baselines import pick_baseline
 from orchestrator.analysis.statistics.estimates import LEVEL, t_interval
 from orchestrator.core.arms import Arm, HardwareUse
 from orchestrator.core.criteria import AutoBlocks, ReportCriteria

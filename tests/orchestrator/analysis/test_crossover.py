@@ -10,7 +10,7 @@ from scipy.stats import t
 from orchestrator.analysis.comparisons.effects import Crossover, crossovers
 from orchestrator.analysis.comparisons.speed import compare_arms
 from orchestrator.analysis.pairing.complete_rounds import match
-from orchestrator.analysis.pairing.pairs import pick_baseline
+from orchestrator.analysis.pairing.baselines import pick_baseline
 from orchestrator.analysis.statistics.estimates import LEVEL, Estimate
 from orchestrator.analysis.statistics.regression import Design
 from orchestrator.core.criteria import AutoBlocks, ReportCriteria

@@ -9,7 +9,7 @@ import pytest
 from orchestrator.analysis.arms.arm_summary import TrialCounts
 from orchestrator.analysis.comparisons.ranking import rankings
 from orchestrator.analysis.pairing.complete_rounds import BlockGap, match
-from orchestrator.analysis.pairing.pairs import (
+from orchestrator.analysis.pairing.baselines import (
     BaselineError,
     pick_baseline,
     pick_runnable_baseline,

@@ -1,1 +1,0 @@
-"""Comparisons between arms: speed, accuracy, targets, crossovers, break-even and rankings."""

@@ -1,0 +1,1 @@
+"""Contrasts: every answer to "is this better than that, by this metric?"."""

@@ -1,0 +1,136 @@
+"""One answer to "is this better than that, by this metric?", the same type for every question.
+
+The report, `compare`, `bench`, the live view, MLflow's metrics and the JSON format filter one list
+of these. `docs/statistics.md` has the rules.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from orchestrator.analysis.statistics.estimates import Estimate
+from orchestrator.analysis.statistics.formatting import inverse, inverse_difference
+
+
+class Question(StrEnum):
+    """What is asked: which arms, or which of their properties, are compared."""
+
+    BASELINE = "baseline"
+    """An arm with its baseline."""
+    BEST = "best"
+    """The arm with the best mean with each other arm."""
+    FACTOR = "factor"
+    """The best value of a factor with another one, averaged over the combinations of the rest."""
+    INTERACTION = "interaction"
+    """The effect of a factor at one value of another factor with its effect at another value."""
+    SIZE = "size"
+    """An arm's speed-up at a larger size with its speed-up at a smaller one."""
+    CHANGE = "change"
+    """An arm in one sweep with itself in an earlier one."""
+
+
+class Scale(StrEnum):
+    """How two values of a metric are compared."""
+
+    RATIO = "ratio"
+    DIFFERENCE = "difference"
+
+
+class Verdict(StrEnum):
+    """What a contrast shows of its subject: `same` is within the margin, `open` is undecided."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    SAME = "same"
+    OPEN = "open"
+
+
+class Qualifier(StrEnum):
+    """What limits a verdict; only a busy machine leaves it as the interval has it."""
+
+    FEW = "few"
+    """Fewer configs, or repeats of the only one, than a verdict needs."""
+    BUSY = "busy"
+    """Other processes disturbed some of the compared trials, because too few were quiet."""
+    UNLIKE_WORK = "unlike work"
+    """The two did other amounts of work, or measured an energy of other devices."""
+    OTHER_MATHEMATICS = "other mathematics"
+    """One of the two computes something else than its reference."""
+
+
+class Unit(StrEnum):
+    """What an interval is over: configs, or the repeats of the only config."""
+
+    CONFIG = "config"
+    REPEAT = "repeat"
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """A subject compared with a reference by one metric.
+
+    On the scale of a ratio the `estimate` is the reference's value over the subject's, a geometric
+    mean over `blocks`: above 1 the subject takes less. On the scale of a difference it is the
+    subject's value minus the reference's. Its interval is the one that decides the verdict,
+    corrected for the other comparisons of its question and metric (Holm); a plain 95 % interval if
+    there is no verdict. `lowest` and `highest` are the ends of the single blocks' values.
+
+    The verdict is `same` if the whole interval is within the `margin`: a share for a ratio, else in
+    the metric's unit. `more_blocks` estimates how many more blocks decide an open verdict.
+    """
+
+    question: Question
+    subject: str
+    reference: str
+    metric: str
+    scale: Scale
+    estimate: Estimate
+    lowest: float
+    highest: float
+    blocks: int
+    unit: Unit
+    margin: float
+    verdict: Verdict
+    qualifier: Qualifier | None = None
+    more_blocks: int | None = None
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether the verdict is not open."""
+        return self.verdict != Verdict.OPEN
+
+    def turned(self) -> "Contrast":
+        """Return the same comparison with subject and reference exchanged."""
+        opposite = {Verdict.BETTER: Verdict.WORSE, Verdict.WORSE: Verdict.BETTER}
+        if self.scale == Scale.RATIO:
+            estimate = inverse(self.estimate)
+            lowest, highest = 1 / self.highest, 1 / self.lowest
+        else:
+            estimate = inverse_difference(self.estimate)
+            lowest, highest = -self.highest, -self.lowest
+        return replace(
+            self,
+            subject=self.reference,
+            reference=self.subject,
+            estimate=estimate,
+            lowest=lowest,
+            highest=highest,
+            verdict=opposite.get(self.verdict, self.verdict),
+        )
+
+
+def between(
+    contrasts: Iterable[Contrast], subject: str, reference: str, metric: str
+) -> Contrast | None:
+    """Return the comparison of these two by a metric, whichever of them is its subject.
+
+    There is at most one. None if they were not compared.
+    """
+    for contrast in contrasts:
+        if contrast.metric != metric:
+            continue
+        if (contrast.subject, contrast.reference) == (subject, reference):
+            return contrast
+        if (contrast.subject, contrast.reference) == (reference, subject):
+            return contrast.turned()
+    return None

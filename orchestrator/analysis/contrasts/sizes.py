@@ -1,0 +1,231 @@
+"""Sizes: what a larger config does to the time and the results of each arm, and to its speed-up.
+
+One regression of each arm's values on the configs gives its effects; one of its speed-up over the
+baseline tells where it is faster. `docs/statistics.md` has the methods and their sources (Fieller
+1954, Bonferroni, Scheffé).
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from scipy.special import fdtri
+
+from orchestrator.analysis.contrasts.contrast import (
+    Contrast,
+    Qualifier,
+    Question,
+    Scale,
+    Unit,
+    Verdict,
+)
+from orchestrator.analysis.contrasts.families import Judging
+from orchestrator.analysis.contrasts.matrix import Matrix
+from orchestrator.analysis.pairing.baselines import Baseline
+from orchestrator.analysis.statistics.estimates import Estimate
+from orchestrator.analysis.statistics.formatting import inverse, number
+from orchestrator.analysis.statistics.regression import (
+    BlockPoint,
+    Change,
+    CurvePoint,
+    Design,
+    DesignOf,
+    Fit,
+    Numbers,
+)
+from orchestrator.core.arms import Arm
+from orchestrator.core.trial import ConfigValue
+
+_GRID, _THINNED = 121, 3
+"""Points of a line, of which every third one is in the result."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedCurve:
+    """An arm's speed-up over its baseline along one size, within what was tried.
+
+    `points` are the blocks, and `curve` is the fit, both with the other params at `held`; the band
+    has 95 % for all curves of a report together. If the arms cross, the arm is the faster one
+    `above` or `below` the `crossing`, the size at which the curve crosses 1; its interval is
+    undecided. If there is no fit, `reason` explains it, and the points are not adjusted.
+    """
+
+    arm: Arm
+    baseline: Arm
+    metric: str
+    size: str
+    points: tuple[BlockPoint, ...]
+    curve: tuple[CurvePoint, ...] = ()
+    held: Mapping[str, ConfigValue] = field(default_factory=dict)
+    faster: Literal["above", "below"] | None = None
+    crossing: Estimate | None = None
+    reason: str | None = None
+
+
+def own_effects(matrix: Matrix, design_of: DesignOf, judging: Judging) -> tuple[Contrast, ...]:
+    """Return what each param does to the metric of each arm; none for repeats of one config.
+
+    The subject is the arm at the changed value, the reference the arm itself.
+    """
+    if matrix.unit == Unit.REPEAT or not matrix.rows:
+        return ()
+    design = _design(matrix, design_of)
+    params = [name for name in design.params if design.refusal(name) is None]
+    confidence = _corrected(judging, len(params) * len(matrix.arms))
+    found = list[Contrast]()
+    for arm in matrix.arms:
+        fit = _fit(matrix, {arm: 1.0}, design, confidence)
+        for name in params:
+            for change in fit.changes(name):
+                subject = f"{arm}, {change_text(name, change)}"
+                found.append(_contrast(matrix, (arm,), subject, str(arm), change.effect, judging))
+    return tuple(found)
+
+
+def speed_along_sizes(
+    matrix: Matrix, baseline: Baseline | None, design_of: DesignOf, judging: Judging
+) -> tuple[tuple[Contrast, ...], tuple[SpeedCurve, ...]]:
+    """Return whether the speed-up of each arm depends on each size, and its curve along it.
+
+    A contrast compares the effect of the size on the arm with its effect on the baseline.
+    """
+    if matrix.unit == Unit.REPEAT or not matrix.rows or baseline is None:
+        return (), ()
+    design = _design(matrix, design_of)
+    sizes = [name for name, param in design.params.items() if param.is_size]
+    pairs = [
+        (arm, base)
+        for arm, base in baseline.pairs(matrix.arms)
+        if base in matrix.arms and not {arm, base} & set(judging.other_mathematics)
+    ]
+    fitted = sum(design.refusal(size) is None for size in sizes)
+    confidence = _corrected(judging, fitted * len(pairs))
+    contrasts, curves = list[Contrast](), list[SpeedCurve]()
+    for arm, base in pairs:
+        fit = _fit(matrix, {base: 1.0, arm: -1.0}, design, confidence)
+        for size in sizes:
+            curves.append(_curve(fit, arm, base, matrix.metric, size))
+            for change in fit.changes(size) if design.refusal(size) is None else ():
+                text = change_text(size, change)
+                sides = f"{arm}, {text}", f"{base}, {text}"
+                slower = inverse(change.effect)
+                contrasts.append(_contrast(matrix, (arm, base), *sides, slower, judging))
+    return tuple(contrasts), tuple(curves)
+
+
+def change_text(param: str, change: Change) -> str:
+    """Return how a change reads: `units doubled`, `units 92 to 112`, `cell gru, not lstm`."""
+    words = param.replace("_", " ")
+    if change.of is None or change.to is None:
+        return f"{words} doubled"
+    of, to = (number(v) if isinstance(v, float) else str(v) for v in (change.of, change.to))
+    return f"{words} {of} to {to}" if change.is_whole_range else f"{words} {to}, not {of}"
+
+
+def _design(matrix: Matrix, design_of: DesignOf) -> Design:
+    return design_of(tuple(block for block, _ in matrix.rows))
+
+
+def _corrected(judging: Judging, family: int) -> float:
+    """Return the level of each of so many intervals (Bonferroni)."""
+    return 1 - judging.error / max(1, family)
+
+
+def _fit(matrix: Matrix, weights: Mapping[Arm, float], design: Design, confidence: float) -> Fit:
+    """Fit the arms' values with these weights: a ratio, or a sum, for each block."""
+    is_ratio = matrix.scale == Scale.RATIO
+    combined = matrix.combined(weights)
+    values = {
+        block: math.exp(value) if is_ratio else value
+        for (block, _), value in zip(matrix.rows, combined, strict=True)
+    }
+    return Fit(design, values, confidence, is_ratio=is_ratio)
+
+
+def _contrast(
+    matrix: Matrix,
+    arms: Iterable[Arm],
+    subject: str,
+    reference: str,
+    effect: Estimate,
+    judging: Judging,
+) -> Contrast:
+    """Return an effect on a metric as a contrast; a factor is how many times more it takes."""
+    shown = inverse(effect) if matrix.scale == Scale.RATIO else effect
+    neutral = 1.0 if matrix.scale == Scale.RATIO else 0.0
+    is_more_better = matrix.scale == Scale.RATIO or matrix.direction == "maximize"
+    low, high = (neutral - judging.margin, neutral + judging.margin)
+    if matrix.scale == Scale.RATIO:
+        low = 1 / high
+    if low <= shown.low and shown.high <= high:
+        verdict = Verdict.SAME
+    elif shown.low > neutral:
+        verdict = Verdict.BETTER if is_more_better else Verdict.WORSE
+    elif shown.high < neutral:
+        verdict = Verdict.WORSE if is_more_better else Verdict.BETTER
+    else:
+        verdict = Verdict.OPEN
+    return Contrast(
+        question=Question.SIZE,
+        subject=subject,
+        reference=reference,
+        metric=matrix.metric,
+        scale=matrix.scale,
+        estimate=shown,
+        lowest=shown.value,
+        highest=shown.value,
+        blocks=len(matrix.rows),
+        unit=matrix.unit,
+        margin=judging.margin,
+        verdict=verdict,
+        qualifier=Qualifier.BUSY if matrix.disturbed_rows(arms) else None,
+    )
+
+
+def _curve(fit: Fit, arm: Arm, base: Arm, metric: str, size: str) -> SpeedCurve:
+    """Return the fitted speed-up along one size, and where it crosses 1."""
+    design, points = fit.design, fit.points(size)
+    if reason := design.refusal(size):
+        return SpeedCurve(arm, base, metric, size, points, reason=reason)
+    curve = fit.curve(size, _GRID)
+    is_line = design.params[size].scale != "levels"
+    faster, crossing = _crossing(fit, curve) if is_line else (None, None)
+    return SpeedCurve(
+        arm,
+        base,
+        metric,
+        size,
+        points,
+        curve=curve[:: _THINNED if is_line else 1],
+        held={name: param.held for name, param in design.params.items() if name != size},
+        faster=faster,
+        crossing=crossing,
+    )
+
+
+def _crossing(
+    fit: Fit, curve: Sequence[CurvePoint]
+) -> tuple[Literal["above", "below"] | None, Estimate | None]:
+    """Return on which side the arm is faster, and the size at which the curve crosses 1.
+
+    Its interval lies between the nearest sizes at which the arm is faster and slower. None of both
+    unless each of these is shown somewhere.
+    """
+    grid: Numbers = np.array([float(point.at) for point in curve])
+    middle, low, high = np.log([[point.value, point.low, point.high] for point in curve]).T
+    # Scheffé's band for all sizes together: "A method for judging all contrasts in the analysis of
+    # variance", Biometrika 40(1/2), 1953
+    band = math.sqrt(2 * fdtri(2, fit.design.freedom, fit.confidence)) / fit.quantile
+    if not np.any(np.abs(middle) > band * (high - middle)):
+        return None, None
+    faster, slower = grid[low > 0], grid[high < 0]
+    if not len(faster) or not len(slower):
+        return None, None
+    side: Literal["above", "below"] = "above" if faster[0] > slower[0] else "below"
+    before, after = (slower[-1], faster[0]) if side == "above" else (faster[-1], slower[0])
+    change = int(np.nonzero(np.diff(np.sign(middle)))[0][0])
+    (x0, x1), (y0, y1) = np.log(grid[change : change + 2]), middle[change : change + 2]
+    value = float(np.exp(x0 - y0 * (x1 - x0) / (y1 - y0)))
+    return side, Estimate(fit.design.blocks, value, float(before), float(after))
