@@ -15,15 +15,14 @@ from orchestrator.analysis.statistics.formatting import ABSENT, number
 Row = tuple[str, ...]
 
 PARTS = {
-    "fastest": "Which is fastest?",
-    "speed": "By how much?",
-    "accuracy": "Does accuracy suffer?",
-    "sizes": "Which size?",
-    "cost": "What does it cost?",
-    "trust": "Can I trust it?",
-    "reading": "How to read this",
+    "answer": "Answer",
+    "comparisons": "Comparisons",
+    "quality": "Quality",
+    "sizes": "Sizes",
+    "cost": "Cost",
+    "trust": "Trust",
 }
-"""The parts of a report in their order, with the questions that they answer."""
+"""The parts of a report in their order, with their titles."""
 
 _Row = TypeVar("_Row")
 
@@ -57,15 +56,13 @@ class Table:
     """A table of texts; make one with `make_table`. The first `keys` columns name the row.
 
     `numeric` columns are aligned right. A table that is wider than the page is printed in parts,
-    which repeat the columns that name the row. Of a table with a `rest` a text has the first part
-    alone; the rest is the place of the other columns.
+    which repeat the columns that name the row.
     """
 
     headers: Row
     rows: tuple[Row, ...]
     numeric: frozenset[int] = frozenset()
     keys: int = 1
-    rest: str = ""
 
 
 def make_table(columns: Sequence[Column[_Row]], items: Iterable[_Row]) -> Table:
@@ -95,58 +92,36 @@ def _is_numeric(column: Column[Any], cells: Sequence[Any]) -> bool:
     return bool(values) and not any(isinstance(value, str) for value in values)
 
 
-class Kind(StrEnum):
-    """What a bullet says, which decides its colour and its sign."""
+class Tone(StrEnum):
+    """What a fact means to its reader, which decides its colour."""
 
-    FASTEST = "fastest"
-    FASTER = "faster"
-    SLOWER = "slower"
-    SAME = "same"
-    INCONCLUSIVE = "inconclusive"
-
-    BEST = "best"
-    ONE_ARM = "one arm"
-    NO_TRIALS = "no trials"
-    CROSSES = "crosses"
-    EFFECT = "effect"
-    IN_ALL = "in all"
-    PAYS = "pays"
-    NEVER = "never"
-    MORE = "more"
-
-    MISSING = "missing"
-    FAILED = "failed"
-    WRONG_KERNEL = "wrong_kernel"
-    DIFFERENT_MATHEMATICS = "different mathematics"
-    BUSY = "busy"
-    NOT_INTERLEAVED = "not interleaved"
-    ONLY_TIMES = "only times"
-    UNEQUAL_START = "unequal start"
-    CONSTANT_DIFFERENCE = "constant difference"
+    PLAIN = "plain"
+    GOOD = "good"
+    BAD = "bad"
+    DOUBT = "doubt"
 
 
 @dataclass(frozen=True, slots=True)
-class Bullet:
-    """A sentence, or a few, and what it says."""
+class Fact:
+    """A label of a word or two, and a text with numbers: `fastest`, `A: 1.5 × as fast as B`."""
 
-    kind: Kind
+    label: str
     text: str
+    tone: Tone = Tone.PLAIN
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Bullets, tables and paragraphs under a title.
+    """Facts, tables and notes under a title; `part` is its key of `PARTS` in a report.
 
-    In a report, `key` names the section for its charts, and `part` is a key of `PARTS`. Its
-    `explanations` say how to read it; a full report has them in its last section.
+    `doubts` are facts that come after the tables: what is missing or limits the verdicts.
     """
 
     title: str
-    bullets: tuple[Bullet, ...] = ()
+    facts: tuple[Fact, ...] = ()
     tables: tuple[Table, ...] = ()
-    paragraphs: tuple[str, ...] = ()
-    explanations: tuple[str, ...] = ()
-    key: str = ""
+    doubts: tuple[Fact, ...] = ()
+    notes: tuple[str, ...] = ()
     part: str = ""
 
 

@@ -1,17 +1,17 @@
 """A document as plain text for a terminal, by rich, and as GitHub-flavoured Markdown."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from io import StringIO
 
 from rich import box
 from rich.cells import cell_len
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from orchestrator.report.document import PARTS, Bullet, Document, Kind, Section, Table, visible
+from orchestrator.report.document import Document, Fact, Section, Table, Tone, visible
 
 MIN_WIDTH = 60
 _KEY_WIDTH = 36  # a longer first column folds
@@ -20,18 +20,12 @@ _TEXT_WIDTH = 12  # nor does a shorter text
 _GAP = 2
 _PART = re.compile(r"(?:\+|\S)(?:[^\s/+]|/(?!\w{3}))*/?\s*")
 """The places to fold a header: between words, and between parts of `tensorflow/portable+xla`."""
-_STYLES: Mapping[Kind, str] = {
-    Kind.FASTEST: "bold green",
-    Kind.FASTER: "bold green",
-    Kind.SAME: "bold cyan",
-    Kind.SLOWER: "bold red",
-    Kind.FAILED: "bold red",
-    Kind.DIFFERENT_MATHEMATICS: "bold red",
-    Kind.INCONCLUSIVE: "bold yellow",
-    Kind.BUSY: "bold yellow",
-    Kind.MISSING: "bold yellow",
+_STYLES: Mapping[Tone, str] = {
+    Tone.GOOD: "bold green",
+    Tone.BAD: "bold red",
+    Tone.DOUBT: "bold yellow",
 }
-"""The colours of bullets in a terminal."""
+"""The colours of facts in a terminal."""
 
 
 def to_text(document: Document, width: int = 100, *, colour: bool = False) -> str:
@@ -51,44 +45,29 @@ def to_text(document: Document, width: int = 100, *, colour: bool = False) -> st
         _environ={},
     )
     console.print(_text(document.title, "bold"))
-    for question, title, section in _headed(document):
+    for place, section in enumerate(document.sections):
         console.print()
-        if question:
-            console.print(_text(f"{question} ".ljust(console.width, "─"), "bold"))
-        if title:
-            console.print(_text(title, "bold"))
+        if place > 0 and section.title:  # the first one has the document's title
+            console.print(_text(f"{section.title} ".ljust(console.width, "─"), "bold"))
         console.print(_section(section, console.width))
     lines = "\n".join(line.rstrip() for line in out.getvalue().splitlines())
     return re.sub(r"\n{3,}", "\n\n", lines).strip("\n") + "\n"
 
 
-def _headed(document: Document) -> Iterator[tuple[str, str, Section]]:
-    """Yield the sections with their headings: the part's question where it begins, and a title."""
-    part = ""
-    for i, section in enumerate(document.sections):
-        question = PARTS.get(section.part, "")
-        is_titled = section.title != question and (i > 0 or section.part)  # else it needs no title
-        yield question if section.part != part else "", section.title if is_titled else "", section
-        part = section.part
-
-
 def _section(section: Section, width: int) -> Group:
-    parts = [_bullets(section.bullets)] if section.bullets else []
-    notes = [*section.paragraphs]
+    parts: list[RenderableType] = [_facts(section.facts)] if section.facts else []
     for table in section.tables:
-        first, *others = _divided(table, width)
-        shown = [first] if table.rest else [first, *others]
-        parts += [_table(part, width) for part in shown]
-        notes += [table.rest] if table.rest and others else []
-    return Group(*parts, *(Padding(_text(note), (0, 0, 0, 2)) for note in notes))
+        parts += [_table(divided, width) for divided in _divided(table, width)]
+    parts += [_facts(section.doubts)] if section.doubts else []
+    return Group(*parts, *(Padding(_text(note), (0, 0, 0, 1)) for note in section.notes))
 
 
-def _bullets(bullets: Iterable[Bullet]) -> RichTable:
-    grid = RichTable.grid(padding=(0, 1, 0, 0))
-    grid.add_column(width=1)
+def _facts(facts: Iterable[Fact]) -> RichTable:
+    grid = RichTable.grid(padding=(0, 1, 0, 1))
+    grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
-    for bullet in bullets:
-        grid.add_row(_text("•", _STYLES.get(bullet.kind, "bold")), _text(bullet.text))
+    for fact in facts:
+        grid.add_row(_text(fact.label, _STYLES.get(fact.tone, "bold")), _text(fact.text))
     return grid
 
 
@@ -219,9 +198,9 @@ _LINK = re.compile(r"(?i)\b(https?|ftp|mailto|xmpp)(:)|\b(www)(\.)")
 def to_markdown(document: Document) -> str:
     """Write the document, with tables in GitHub's syntax; without a heading if it has no title."""
     lines = [f"# {escape(document.title)}"] if document.title else []
-    for question, title, section in _headed(document):
-        lines += [f"## {question}"] if question else []
-        lines += [f"{'###' if section.part else '##'} {escape(title)}"] if title else []
+    for place, section in enumerate(document.sections):
+        if place > 0 and section.title:
+            lines.append(f"## {escape(section.title)}")
         lines += _markdown_parts(section)
     return "\n\n".join(lines) + "\n"
 
@@ -239,12 +218,17 @@ def escape(raw: str) -> str:
 
 
 def _markdown_parts(section: Section) -> list[str]:
-    bullets = [f"- {escape(bullet.text)}" for bullet in section.bullets]
     return [
-        *(["\n".join(bullets)] if bullets else []),
+        *_markdown_facts(section.facts),
         *map(_markdown_table, section.tables),
-        *map(escape, section.paragraphs),
+        *_markdown_facts(section.doubts),
+        *map(escape, section.notes),
     ]
+
+
+def _markdown_facts(facts: Iterable[Fact]) -> list[str]:
+    lines = [f"- **{escape(fact.label)}**: {escape(fact.text)}" for fact in facts]
+    return ["\n".join(lines)] if lines else []
 
 
 def _markdown_table(table: Table) -> str:

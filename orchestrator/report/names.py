@@ -1,21 +1,17 @@
-"""Names and phrases that several sections share; `verdicts` has the words of verdicts."""
+"""Names of arms, configs and runs as all parts of a report write them."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
-from orchestrator.analysis.arms.arm_summary import ArmSummary
-from orchestrator.analysis.comparisons.results import ResultComparison
-from orchestrator.analysis.comparisons.speed import Comparison
 from orchestrator.analysis.pairing.complete_rounds import ParamRange
-from orchestrator.analysis.statistics.estimates import Estimate
-from orchestrator.analysis.statistics.formatting import ABSENT, number, share
+from orchestrator.analysis.statistics.formatting import number, share
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm, HardwareUse, RequestedArm, Usage
-from orchestrator.core.text import counted, joined
+from orchestrator.core.text import counted
 from orchestrator.core.trial import Config
 from orchestrator.report.document import Section, cell_text
 from workloads.implementations import is_kernel_as_asked
@@ -44,11 +40,6 @@ def shortened(text: str, longest: int) -> str:
 def step_noun(summary: ReportSummary) -> str:
     """Return what the times of this sweep are of: a training step, or a prediction."""
     return "prediction" if (summary.time_metric or "").startswith("predict_") else "step"
-
-
-def config_or_repeat(summary: ReportSummary) -> str:
-    """Return what a round is in this sweep: with one repeat, it is a config."""
-    return "config" if summary.sweep.repeats == 1 else "repeat"
 
 
 Key = TypeVar("Key")
@@ -90,8 +81,8 @@ class ArmNames:
         return f" on {self.hardware}" if self.hardware else ""
 
 
-SectionBuilder: TypeAlias = Callable[[ReportSummary, ArmNames], Section | None]
-"""A function that returns a section of a report, or None if it has nothing to show."""
+PartBuilder: TypeAlias = Callable[[ReportSummary, ArmNames], Section | None]
+"""A function that returns a part of a report, or None if the sweep has no figures for it."""
 
 
 def arm_names(summary: ReportSummary) -> ArmNames:
@@ -139,64 +130,6 @@ def grouped(pairs: Iterable[tuple[Key, _Item]]) -> dict[Key, list[_Item]]:
     return groups
 
 
-def first_and_count(names: Sequence[str]) -> str:
-    """Write `A`, `A and B`, or `A and 3 other arms`."""
-    return joined(names if len(names) <= 2 else [names[0], counted(len(names) - 1, "other arm")])
-
-
-def absent_arms(
-    summary: ReportSummary, name: ArmNames, listed: Collection[Arm], metric: str = ""
-) -> tuple[str, ...]:
-    """Write in one line which arms a list does not have: `Not listed: A (no complete trial).`
-
-    The reason may be that an arm lacks the `metric` of the list. Empty if all are listed.
-    """
-    absent = _absent(summary, name, listed, metric)
-    return (f"Not listed: {absent}.",) if absent else ()
-
-
-def absent_arms_by_metric(
-    summary: ReportSummary, name: ArmNames, listed: Mapping[str, Collection[Arm]]
-) -> tuple[str, ...]:
-    """Write which arms the list of each metric does not have, as `absent_arms` does.
-
-    Metrics whose lists lack the same arms share a line.
-    """
-    texts = grouped(
-        (_absent(summary, name, arms, metric), metric) for metric, arms in listed.items()
-    )
-    return tuple(
-        f"Not listed by {joined(metrics)}: {absent}." for absent, metrics in texts.items() if absent
-    )
-
-
-def _absent(summary: ReportSummary, name: ArmNames, listed: Collection[Arm], metric: str) -> str:
-    return ", ".join(
-        f"{name(row.arm)} ({_reason_of_absence(row, summary, metric)})"
-        for row in summary.arms
-        if row.arm not in listed
-    )
-
-
-def _reason_of_absence(row: ArmSummary, summary: ReportSummary, metric: str) -> str:
-    if not row.trials.complete:
-        return "no complete trial"
-    if row.arm in summary.former:
-        return "not in the last start"
-    if row.arm.measure == "timing" and any(other.arm.measure == "full" for other in summary.arms):
-        return "timing only"
-    if metric and metric not in row.means:
-        return f"no {metric}"
-    if row.mathematics and row.mathematics.is_different:
-        return "different mathematics"
-    return "no figures"
-
-
-def energy_kinds(summary: ReportSummary) -> list[str]:
-    """Return the scopes of the energies on the front; unlike scopes are not comparable."""
-    return sorted({point.scope or ABSENT for point in summary.front.points})
-
-
 def kernel_text(asked: str, ran: str) -> str:
     """Write `portable`; `auto (portable+xla)`; or `portable, requested cudnn`."""
     if ran == asked:
@@ -223,34 +156,9 @@ def _range_text(param: ParamRange) -> str:
     return f"{number(param.low)}–{number(param.high)}"
 
 
-def deciding_interval(comparison: Comparison) -> Estimate | None:
-    """Return the interval that decides the verdict: the corrected one, if there is one."""
-    return comparison.corrected or comparison.speedup
-
-
-def gain(comparison: Comparison, metric: str | None = None) -> Estimate | None:
-    """Return the difference of a result with the interval that decides its verdict.
-
-    The result is by default the most important one.
-    """
-    shown = (result for result in comparison.results if metric in (None, result.metric))
-    return next((result.shown for result in shown), None)
-
-
-def compared_results(summary: ReportSummary) -> tuple[str, ...]:
-    """Return the metrics by which arms were compared besides speed, the most important first."""
-    every = (result.metric for c in summary.comparisons for result in c.results)
-    return tuple(dict.fromkeys(every))
-
-
 def result_name(metric: str) -> str:
     """Return how a sentence names a result: `accuracy` for those on which a model is judged."""
     return "accuracy" if metric in ("val_accuracy", "accuracy") else metric
-
-
-def margin_text(result: ResultComparison) -> str:
-    """Write the margin of a result: `0.005`, `1 % (0.0023)`, or with samples of validation."""
-    return margin_with_origin(result.margin, result.share, result.validation_samples)
 
 
 def margin_with_origin(margin: float, given_share: float | None, samples: int | None) -> str:

@@ -1,0 +1,1 @@
+"""The six parts of a report: each a function that makes a section of tables of a summary."""

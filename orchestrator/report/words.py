@@ -1,0 +1,78 @@
+"""The words of verdicts and the phrases of contrasts, wherever they are shown."""
+
+import math
+from collections.abc import Mapping
+
+from orchestrator.analysis.contrasts.contrast import Contrast, Qualifier, Scale, Verdict
+from orchestrator.analysis.statistics.formatting import (
+    difference,
+    difference_value,
+    natural,
+    ratio,
+    ratio_value,
+)
+from orchestrator.core.disturbance import Disturbance, disturbance_text, load_pct
+from workloads.metrics import find_metric
+
+TIME_WORDS: Mapping[Verdict, str] = {
+    Verdict.BETTER: "faster",
+    Verdict.WORSE: "slower",
+    Verdict.SAME: "same",
+    Verdict.OPEN: "open",
+}
+"""How the verdict on a time reads."""
+
+WORDS: Mapping[Verdict, str] = {
+    Verdict.BETTER: "better",
+    Verdict.WORSE: "worse",
+    Verdict.SAME: "same",
+    Verdict.OPEN: "open",
+}
+"""How the verdict on anything else reads."""
+
+QUALIFIERS: Mapping[Qualifier, str] = {
+    Qualifier.FEW: "few configs",
+    Qualifier.BUSY: "busy",
+    Qualifier.UNLIKE_WORK: "unlike work",
+    Qualifier.OTHER_MATHEMATICS: "other mathematics",
+}
+"""How each qualifier of a verdict reads, in brackets after it."""
+
+
+def verdict_label(contrast: Contrast) -> str:
+    """Return the verdict for a table: `slower`, `slower (busy)`, `open (few configs)`."""
+    word = verdict_word(contrast)
+    return f"{word} ({QUALIFIERS[contrast.qualifier]})" if contrast.qualifier else word
+
+
+def verdict_word(contrast: Contrast) -> str:
+    """Return the verdict alone: `faster` of a time, `better` of anything else."""
+    is_time = find_metric(contrast.metric).unit in ("s", "ms", "µs")
+    return (TIME_WORDS if is_time else WORDS)[contrast.verdict]
+
+
+def effect_text(contrast: Contrast, *, with_interval: bool = True) -> str:
+    """Return how much better: `1.55 × (1.18–2.04)`, `1.20 × (1.1–1.3) slower`, `-0.002 (…)`."""
+    estimate = contrast.estimate
+    if contrast.scale == Scale.DIFFERENCE:
+        return difference(estimate) if with_interval else difference_value(estimate)
+    shown = natural(estimate)
+    text = ratio(shown) if with_interval else ratio_value(shown)
+    return text if shown is estimate else f"{text} {TIME_WORDS[Verdict.WORSE]}"
+
+
+def range_text(contrast: Contrast) -> str | None:
+    """Return the single configs' values: `1.1–2.6 ×`; None for one config."""
+    if contrast.blocks < 2 or not all(map(math.isfinite, (contrast.lowest, contrast.highest))):
+        return None
+    digits = max(0, 1 - math.floor(math.log10(contrast.lowest))) if contrast.lowest > 0 else 1
+    low, high = (f"{end:.{min(digits, 3)}f}" for end in (contrast.lowest, contrast.highest))
+    return f"{low} ×" if low == high else f"{low}–{high} ×"
+
+
+def busy_text(disturbance: Disturbance) -> str:
+    """Return `other processes took 41 % of the CPUs`, or the causes if no load is known."""
+    load = load_pct(disturbance)
+    if load is None:
+        return disturbance_text(disturbance) or ""
+    return f"other processes took {load:.0f} % of the CPUs"
