@@ -56,13 +56,14 @@ class Table:
     """A table of texts; make one with `make_table`. The first `keys` columns name the row.
 
     `numeric` columns are aligned right. A table that is wider than the page is printed in parts,
-    which repeat the columns that name the row.
+    which repeat the columns that name the row; only its first part if it `is_cut`.
     """
 
     headers: Row
     rows: tuple[Row, ...]
     numeric: frozenset[int] = frozenset()
     keys: int = 1
+    is_cut: bool = False
 
 
 def make_table(columns: Sequence[Column[_Row]], items: Iterable[_Row]) -> Table:

@@ -6,18 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.analysis.summary import ReportSummary
+from orchestrator.report.formats import SUFFIXES
 from orchestrator.report.formats.fragment import to_fragment
-from orchestrator.report.render import ReportFormat, render
-from orchestrator.report.sections.answer import answer
-from orchestrator.report.sections.progress import counts
+from orchestrator.report.parts.answer import short_report
+from orchestrator.report.render import render
 from orchestrator.storage.private_files import write_named
-
-_FORMATS: dict[str, ReportFormat] = {
-    ".txt": "text",
-    ".md": "markdown",
-    ".json": "json",
-    ".html": "html",
-}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -31,8 +24,9 @@ class Report:
 
     def __repr__(self) -> str:
         """Return what the report is of, in a line."""
-        numbers = counts(self.summary)
-        done = f"{numbers['trials']} of {numbers['expected']} trials, {numbers['failed']} failed"
+        trials = self.summary.sweep.trials
+        ended = trials.expected - trials.missing
+        done = f"{ended} of {trials.expected} trials, {trials.failed} failed"
         return f"<Report of {self.summary.sweep.label}: {done}>"
 
     def __str__(self) -> str:
@@ -40,7 +34,7 @@ class Report:
         return render(self.summary, "text").rstrip()
 
     def _repr_html_(self) -> str:
-        return to_fragment(answer(self.summary))
+        return to_fragment(short_report(self.summary))
 
     def save(self, path: str | Path) -> None:
         """Write the whole report: a page, Markdown, text or JSON, by the suffix of `path`.
@@ -48,10 +42,11 @@ class Report:
         Raise ValueError for another suffix.
         """
         path = Path(path)
-        if path.suffix not in _FORMATS:
+        form = next((form for form, suffix in SUFFIXES.items() if suffix == path.suffix), None)
+        if form is None:
             raise ValueError(
-                f"{path}: expected a name that ends in {', '.join(_FORMATS)}; received"
+                f"{path}: expected a name that ends in {', '.join(SUFFIXES.values())}; received"
                 f" {path.suffix or 'none'}"
             )
-        text = render(self.summary, _FORMATS[path.suffix], full=True)
+        text = render(self.summary, form, full=True)
         write_named(path, text.encode(errors="replace"))

@@ -1,9 +1,9 @@
 """A document as a piece of HTML, such as a notebook shows below a cell."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
 
-from orchestrator.report.document import Document, Section, Table, visible
+from orchestrator.report.document import Document, Fact, Section, Table, visible
 
 
 def to_fragment(document: Document) -> str:
@@ -17,13 +17,15 @@ def to_fragment(document: Document) -> str:
 def _section(section: Section) -> Iterator[str]:
     if section.title:
         yield f"<h4>{_text(section.title)}</h4>"
-    if section.bullets:
-        items = "".join(f"<li>{_text(bullet.text)}</li>" for bullet in section.bullets)
-        yield f"<ul>{items}</ul>"
+    yield _facts(section.facts)
     yield from map(_table, section.tables)
-    for paragraph in section.paragraphs:
-        lines = (_text(line) for line in paragraph.splitlines())
-        yield f"<p>{'<br>'.join(lines)}</p>"
+    yield _facts(section.doubts)
+    yield from (f"<p>{_text(note)}</p>" for note in section.notes)
+
+
+def _facts(facts: Sequence[Fact]) -> str:
+    items = (f"<li><b>{_text(fact.label)}</b>: {_text(fact.text)}</li>" for fact in facts)
+    return f"<ul>{''.join(items)}</ul>" if facts else ""
 
 
 def _table(table: Table) -> str:

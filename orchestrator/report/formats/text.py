@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterable, Mapping
 from io import StringIO
 
-from rich import box
 from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
@@ -57,18 +56,19 @@ def to_text(document: Document, width: int = 100, *, colour: bool = False) -> st
 def _section(section: Section, width: int) -> Group:
     parts: list[RenderableType] = [_facts(section.facts)] if section.facts else []
     for table in section.tables:
-        parts += [_table(divided, width) for divided in _divided(table, width)]
+        divided = _divided(table, width)
+        parts += [_table(part, width) for part in divided[: 1 if table.is_cut else None]]
     parts += [_facts(section.doubts)] if section.doubts else []
     return Group(*parts, *(Padding(_text(note), (0, 0, 0, 1)) for note in section.notes))
 
 
-def _facts(facts: Iterable[Fact]) -> RichTable:
-    grid = RichTable.grid(padding=(0, 1, 0, 1))
+def _facts(facts: Iterable[Fact]) -> Padding:
+    grid = RichTable.grid(padding=(0, 1))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
     for fact in facts:
         grid.add_row(_text(fact.label, _STYLES.get(fact.tone, "bold")), _text(fact.text))
-    return grid
+    return Padding(grid, (0, 0, 0, 1))
 
 
 def _divided(table: Table, width: int) -> list[Table]:
@@ -108,8 +108,9 @@ def _columns(table: Table, chosen: list[int]) -> Table:
     )
 
 
-def _table(table: Table, width: int) -> RichTable:
-    grid = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, _GAP - 1, 0, 0))
+def _table(table: Table, width: int) -> Padding:
+    """Return the table between two empty lines, without lines of its own."""
+    grid = RichTable(box=None, padding=(0, _GAP - 1, 0, 1))
     widths = _widths(table, width)
     for i, wide in enumerate(widths):
         right = i in table.numeric
@@ -117,7 +118,7 @@ def _table(table: Table, width: int) -> RichTable:
         grid.add_column(title, justify="right" if right else "left", width=wide)
     for row in table.rows:
         grid.add_row(*map(_folded, row, widths))
-    return grid
+    return Padding(grid, (1, 0))
 
 
 def _widths(table: Table, width: int) -> list[int]:

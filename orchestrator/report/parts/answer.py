@@ -1,0 +1,431 @@
+"""*answer*: what to use and how sure that is, a row for each arm, and what is doubtful."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from orchestrator.analysis.arms.arm_summary import ArmSummary
+from orchestrator.analysis.contrasts.answers import WHOLE_TRAINING
+from orchestrator.analysis.contrasts.contrast import Contrast, Question, Scale, Verdict
+from orchestrator.analysis.contrasts.questions import Leader
+from orchestrator.analysis.measures import TIMES, value_of
+from orchestrator.analysis.statistics.formatting import (
+    difference_interval,
+    difference_value,
+    number,
+    plain,
+    ratio_interval,
+    ratio_value,
+    share,
+)
+from orchestrator.analysis.summary import ReportSummary
+from orchestrator.core.arms import Arm
+from orchestrator.core.factors import FACTORS
+from orchestrator.core.names import known_implementation
+from orchestrator.core.text import counted, joined
+from orchestrator.report.document import (
+    PARTS,
+    Column,
+    Document,
+    Fact,
+    Section,
+    Table,
+    Tone,
+    make_table,
+)
+from orchestrator.report.names import ArmNames, about, arm_names, config_phrase, result_name
+from orchestrator.report.parts.doubts import doubts, report_command
+from orchestrator.report.words import QUALIFIERS, WORDS, effect_text, range_text, verdict_label
+from workloads.metrics import find_metric
+
+_MOST_ROWS = 8
+"""The most rows of the short report's table."""
+
+_MOST_DOUBTS = 2
+"""The most doubts of an answer; *trust* has all of them."""
+
+_MOST_HARDWARE = 3
+"""The most hardware classes with a fact of their own."""
+
+_MOST_NAMED = 3
+"""The most arms that are named as being the same; more are counted."""
+
+_PER = {
+    "step_ms": "step",
+    "predict_ms": "prediction",
+    "sample_us": "sample",
+    "predict_sample_us": "sample",
+}
+"""What a time is of, by its metric; other times are of a whole training."""
+
+_OPEN = WORDS[Verdict.OPEN]
+
+
+def answer_part(summary: ReportSummary, name: ArmNames) -> Section:
+    """Return the facts that answer the sweep's question, all its arms, and the first doubts."""
+    has_figures = any(row.measures for row in summary.arms)
+    return Section(
+        PARTS["answer"],
+        facts=tuple(_facts(summary, name)),
+        tables=(arms_table(summary, name),) if has_figures else (),
+        doubts=doubts(summary, name)[:_MOST_DOUBTS],
+        notes=tuple(_use_note(summary)),
+        part="answer",
+    )
+
+
+def short_report(summary: ReportSummary, *, rest: str | None = None) -> Document:
+    """Return the answer alone, with the first rows of its table.
+
+    The last note counts what is hidden, and has the commands for more, or else the `rest`.
+    """
+    name = arm_names(summary)
+    section = answer_part(summary, name)
+    arms = sum(max(0, len(table.rows) - _MOST_ROWS) for table in section.tables)
+    hidden = {"arm": arms, "doubt": len(doubts(summary, name)) - len(section.doubts)}
+    counts = [counted(number, f"more {noun}") for noun, number in hidden.items() if number]
+    more = rest or _commands_for_more(summary, ", ".join(counts))
+    shown = replace(
+        section,
+        tables=tuple(replace(t, rows=t.rows[:_MOST_ROWS], is_cut=True) for t in section.tables),
+        notes=(*section.notes, more),
+    )
+    return Document(title(summary), (shown,))
+
+
+def title(summary: ReportSummary) -> str:
+    """Return `NAME · WORKLOAD on HARDWARE · 6 configs × 3 arms · 17 of 18 trials`."""
+    sweep, arms = summary.sweep, summary.arms
+    hardware = {row.arm.hardware_class for row in arms}
+    where = (
+        hardware.pop().in_sentence if len(hardware) == 1 else f"{len(hardware)} hardware classes"
+    )
+    factors = [
+        counted(sweep.blocks, "config"),
+        counted(len(arms), "arm"),
+        *([counted(sweep.repeats, "repeat")] if sweep.repeats > 1 else []),
+    ]
+    ended = sweep.trials.expected - sweep.trials.missing
+    trials = counted(sweep.trials.expected, "trial")
+    trials = f"{ended} of {trials}" if sweep.trials.missing else trials
+    task = f"{sweep.workload} on {where}" if arms else sweep.workload
+    return " · ".join((sweep.label, task, " × ".join(factors), trials))
+
+
+def _facts(summary: ReportSummary, name: ArmNames) -> Iterator[Fact]:
+    """Yield what the sweep is about first: times, unless its objectives are results that differ."""
+    by_time = [*fastest_facts(summary, name), *_factor_facts(summary, name)]
+    by_result = [*_result_facts(summary, name)]
+    objectives = summary.sweep.objectives
+    is_about_results = bool(objectives) and all(find_metric(each).is_result for each in objectives)
+    differ = any(fact.tone == Tone.GOOD for fact in by_result)
+    ordered = (by_result, by_time) if is_about_results and differ else (by_time, by_result)
+    for facts in ordered:
+        yield from facts
+    yield from _best_fact(summary, name)
+    yield from _whole_training_fact(summary, name)
+
+
+def fastest_facts(summary: ReportSummary, name: ArmNames) -> Iterator[Fact]:
+    """Yield which arm is fastest and by how much, over all hardware and then on each class."""
+    metric = _time_metric(summary)
+    timed = [row for row in summary.arms if metric in row.means]
+    if not any(leader.metric == metric for leader in summary.leaders):
+        if len(timed) == 1:
+            (row,) = timed
+            takes = _duration_text(metric, row.means[metric])
+            yield Fact("fastest", f"one arm, {name(row.arm)}: {takes}")
+        elif timed:
+            yield Fact("fastest", f"{_OPEN}: no two arms can be compared", Tone.DOUBT)
+        return
+    overall = summary.leader(metric)
+    if overall:
+        yield _leader_fact("fastest", summary, overall, name)
+    if len({row.arm.hardware_class for row in summary.arms}) == 1:
+        return  # arms that differ in threads or CPUs: factors have them
+    single = [leader for leader in summary.leaders if leader.metric == metric and leader.hardware]
+    for leader in single[:_MOST_HARDWARE] if overall not in single else ():
+        yield _leader_fact("fastest", summary, leader, name)
+    if len(single) > _MOST_HARDWARE:
+        place = report_command(summary, "--section comparisons")
+        yield Fact("more", f"{len(single) - _MOST_HARDWARE} more hardware classes: {place}")
+
+
+def _leader_fact(label: str, summary: ReportSummary, leader: Leader, name: ArmNames) -> Fact:
+    """Return how the leader compares with its baseline, or else with the next arm."""
+    arms = {str(row.arm): row.arm for row in summary.arms}
+    names = {arm: name(arms[arm]) for arm in (leader.arm, *leader.others)}
+    if leader.hardware:  # which the leader's name has
+        names |= {arm: arms[arm].short_name for arm in leader.others}
+    found = (
+        summary.contrast(arms[leader.arm], arms[other], leader.metric) for other in leader.others
+    )
+    base = summary.baseline.of.get(arms[leader.arm]) if summary.baseline else None
+    return leading_fact(label, [*filter(None, found)], names, str(base))
+
+
+def leading_fact(
+    label: str, contrasts: Sequence[Contrast], names: Mapping[str, str], preferred: str = ""
+) -> Fact:
+    """Return how one subject compares with its references, the nearest one first.
+
+    Of the references that are worse, the `preferred` one is named, or else the nearest.
+    """
+    of_verdict: dict[Verdict, list[Contrast]] = {verdict: [] for verdict in Verdict}
+    for contrast in contrasts:
+        of_verdict[contrast.verdict].append(contrast)
+    worse, still_open = of_verdict[Verdict.BETTER], of_verdict[Verdict.OPEN]
+    named = next((c for c in worse if c.reference == preferred), worse[0] if worse else None)
+    is_ratio = contrasts[0].scale == Scale.RATIO
+    write = _text_of_ratios if is_ratio else _text_of_differences
+    text = write(named, of_verdict, names)
+    is_decided = not still_open if is_ratio else named is not None
+    return Fact(label, text, Tone.GOOD if is_decided else Tone.DOUBT if still_open else Tone.PLAIN)
+
+
+def _text_of_ratios(
+    worse: Contrast | None,
+    of_verdict: Mapping[Verdict, Sequence[Contrast]],
+    names: Mapping[str, str],
+) -> str:
+    """Write `A: 1.55 × as fast as B (1.18–2.04)`, after the arms that are the same or open."""
+    same, still_open = of_verdict[Verdict.SAME], of_verdict[Verdict.OPEN]
+    gain = f"{ratio_value(worse.estimate)} as fast as {names[worse.reference]}" if worse else ""
+    gain += _in_brackets(worse) if worse else ""
+    if still_open:
+        nearest, *others = still_open
+        subject, reference = names[nearest.subject], names[nearest.reference]
+        text = f"{_OPEN}: {subject} leads {reference} by {ratio_value(nearest.estimate)}"
+        text += _in_brackets(nearest) + (f"; {_OPEN} with {len(others)} more" if others else "")
+    elif same:
+        subject = _listed([names[same[0].subject], *(names[c.reference] for c in same)])
+        text = f"{subject}: the {WORDS[Verdict.SAME]} within {share(same[0].margin)}"
+        text += _qualified(same[0])
+    else:
+        return f"{names[worse.subject]}: {gain}" if worse else ""
+    return f"{text}; {gain}" if gain else text
+
+
+def _text_of_differences(
+    worse: Contrast | None,
+    of_verdict: Mapping[Verdict, Sequence[Contrast]],
+    names: Mapping[str, str],
+) -> str:
+    """Write `A: +0.021 compared with B (+0.018 to +0.024)`, or on how many arms that is open."""
+    same, still_open = of_verdict[Verdict.SAME], of_verdict[Verdict.OPEN]
+    arms, texts = 1 + sum(map(len, of_verdict.values())), list[str]()
+    if worse:
+        subject = _listed([names[worse.subject], *(names[c.reference] for c in same)])
+        gain = f"{difference_value(worse.estimate)} compared with {names[worse.reference]}"
+        texts.append(f"{subject}: {gain}{_in_brackets(worse)}")
+    elif not still_open:
+        every = "both" if arms == 2 else f"all {arms} arms"
+        within = f"within {number(float(f'{same[0].margin:.2g}'))}"
+        return f"the {WORDS[Verdict.SAME]} on {every} ({within})"
+    if still_open:
+        ends = [abs(end) for c in still_open for end in (c.estimate.low, c.estimate.high)]
+        within = f", within ± {number(float(f'{max(ends):.2g}'))}" if max(ends) < math.inf else ""
+        texts.append(
+            f"{_OPEN} on {len(still_open)} of {arms} arms{within}{_qualified(still_open[0])}"
+        )
+    return "; ".join(texts)
+
+
+def _in_brackets(contrast: Contrast) -> str:
+    """Write ` (1.18–2.04; busy)`: the interval, unless it has no ends, and the qualifier."""
+    is_ratio = contrast.scale == Scale.RATIO
+    interval = (ratio_interval if is_ratio else difference_interval)(contrast.estimate)
+    parts = [interval] if contrast.estimate.high < math.inf else []
+    parts += [QUALIFIERS[contrast.qualifier]] if contrast.qualifier else []
+    return f" ({'; '.join(parts)})" if parts else ""
+
+
+def _qualified(contrast: Contrast) -> str:
+    return f" ({QUALIFIERS[contrast.qualifier]})" if contrast.qualifier else ""
+
+
+def _listed(names: Sequence[str]) -> str:
+    hidden = len(names) - _MOST_NAMED
+    return joined([*names[:_MOST_NAMED], *([f"{hidden} more"] if hidden > 0 else [])])
+
+
+def _factor_facts(summary: ReportSummary, name: ArmNames) -> Iterator[Fact]:
+    """Yield the best value of each factor by time, and what it does to results that differ."""
+    for factor in FACTORS:
+        values = {factor.text(row.arm) for row in summary.arms}
+        names = {value: name.place(value) for value in values}
+        by_metric = {
+            metric: [
+                contrast
+                for contrast in summary.contrasts
+                if contrast.question == Question.FACTOR
+                and contrast.metric == metric
+                and {contrast.subject, contrast.reference} <= values
+            ]
+            for metric in (summary.time_metric, *summary.results)
+        }
+        by_time, *by_result = by_metric.items()
+        if by_time[1]:
+            yield leading_fact(factor.name, by_time[1], names)
+        for metric, contrasts in by_result:
+            if metric and any(c.verdict == Verdict.BETTER for c in contrasts):
+                yield leading_fact(f"{factor.name}, {result_name(metric)}", contrasts, names)
+
+
+def _result_facts(summary: ReportSummary, name: ArmNames) -> Iterator[Fact]:
+    leaders = (summary.leader(metric) for metric in summary.results)
+    for leader in filter(None, leaders):
+        yield _leader_fact(result_name(leader.metric), summary, leader, name)
+
+
+def _best_fact(summary: ReportSummary, name: ArmNames) -> Iterator[Fact]:
+    """Yield the best config by the most important result, and the arm to use it on."""
+    choice = summary.best
+    if choice is None:
+        return
+    point, (chosen, *_) = choice.chosen, choice.of("chosen")
+    text = f"{choice.metric} {number(point.values[choice.metric])}"
+    if choice.time_metric and chosen.time is not None:
+        text += f" in {_duration_text(choice.time_metric, chosen.time)}"
+    fastest = summary.leader(summary.time_metric or "")
+    is_fastest = len(summary.arms) == 1 or (fastest and fastest.arm == str(point.arm))
+    on_arm = "" if is_fastest else f" on {name(point.arm)}"
+    yield Fact("best", f"{text}: {config_phrase(point.config)}{on_arm}")
+
+
+def _whole_training_fact(summary: ReportSummary, name: ArmNames) -> Iterator[Fact]:
+    """Yield which arm takes least with compiling, if that is another one than the fastest."""
+    fastest = summary.leader(summary.time_metric or "")
+    leader = summary.leader(WHOLE_TRAINING)
+    if fastest is None or leader is None or fastest.arm not in leader.others:
+        return
+    rows = {str(row.arm): row for row in summary.arms}
+    least, other = rows[leader.arm], rows[fastest.arm]
+    contrast = summary.contrast(least.arm, other.arm, WHOLE_TRAINING)
+    if contrast is None or contrast.verdict == Verdict.SAME:
+        return
+    least_s, other_s = (number(row.means[WHOLE_TRAINING]) for row in (least, other))
+    text = f"for {_trainings_text(summary, other.arm)} {name(least.arm)} takes least: {least_s} s"
+    text += f" with compiling ({name(other.arm)} {other_s} s)"
+    is_open = not contrast.is_decided
+    yield Fact(
+        "in all", f"{_OPEN}: {text}" if is_open else text, Tone.DOUBT if is_open else Tone.PLAIN
+    )
+
+
+def _trainings_text(summary: ReportSummary, arm: Arm) -> str:
+    """Write `these 120–220 steps`, or `these trainings` if no steps were timed."""
+    steps = [
+        1000 * train_s / step_ms
+        for trial in summary.trials
+        if trial.arm == arm and trial.status == "complete"
+        if (train_s := value_of(trial, "train_s")) and (step_ms := value_of(trial, "step_ms"))
+    ]
+    if not steps:
+        return "these trainings"
+    ends = dict.fromkeys(about(end) for end in (min(steps), max(steps)))
+    return f"these {'–'.join(ends)} steps"
+
+
+def arms_table(summary: ReportSummary, name: ArmNames) -> Table:
+    """Return the table of arms, the fastest first; its most important columns come first."""
+    baselines = summary.baseline.of if summary.baseline else {}
+    metric = _time_metric(summary)
+    references = {base for arm, base in baselines.items() if arm != base}
+
+    def contrast(row: ArmSummary, by: str | None) -> Contrast | None:
+        base = baselines.get(row.arm, row.arm)
+        return summary.contrast(row.arm, base, by) if by and base != row.arm else None
+
+    def speedup(row: ArmSummary) -> str | None:
+        found = contrast(row, summary.time_metric)
+        if found is None:
+            return "baseline" if row.arm in references else None
+        return effect_text(found)
+
+    def verdict(row: ArmSummary) -> str | None:
+        found = contrast(row, summary.time_metric)
+        if not row.measures:
+            return "no result"
+        return verdict_label(found) if found else None
+
+    def reference(row: ArmSummary) -> str | None:
+        return name(baselines[row.arm]) if contrast(row, summary.time_metric) else None
+
+    def over_configs(row: ArmSummary) -> str | None:
+        found = contrast(row, summary.time_metric)
+        return range_text(found) if found else None
+
+    def gained(result: str, row: ArmSummary) -> str | None:
+        found = contrast(row, result)
+        return difference_value(found.estimate) if found else None
+
+    def mean(measured: str, per: float, row: ArmSummary) -> float | None:
+        return row.means[measured] / per if measured in row.means else None
+
+    times = {metric, summary.time_metric, WHOLE_TRAINING, *summary.results}
+    expenses = [
+        measure
+        for measure in (*summary.measures, *summary.expenses)
+        if measure.metric in summary.sweep.objectives
+        and measure.metric not in times
+        and not find_metric(measure.metric).is_result
+    ]
+    columns: list[Column[ArmSummary]] = [
+        Column("arm" if summary.models else "implementation", lambda row: row.arm.short_name),
+        Column(
+            "hardware",
+            lambda row: None if name.hardware else name.place(row.arm.hardware),
+            key=True,
+        ),
+        Column(
+            f"{find_metric(metric).unit}/{_PER.get(metric, 'training')}", partial(mean, metric, 1.0)
+        ),
+        Column("speed-up", speedup, numeric=True),
+        Column("verdict", verdict),
+        *([Column("compared with", reference)] if len(references) > 1 else []),
+        Column(
+            "in all", partial(mean, WHOLE_TRAINING, 1.0), show=lambda value: f"{number(value)} s"
+        ),
+        *(
+            Column(f"Δ {result_name(result)}", partial(gained, result), numeric=True)
+            for result in summary.results
+        ),
+        Column("over configs", over_configs, numeric=True),
+        *(
+            Column(measure.title, partial(mean, measure.metric, measure.per), show=plain)
+            for measure in expenses
+        ),
+    ]
+    columns = [replace(column, optional=True) for column in columns]
+    rows = sorted(summary.arms, key=lambda row: row.means.get(metric, math.inf))
+    return make_table(columns, rows)
+
+
+def _time_metric(summary: ReportSummary) -> str:
+    """Return the metric of speed-ups, or the first time that the only arm with one has."""
+    measured = (metric for metric in TIMES if any(metric in row.means for row in summary.arms))
+    return summary.time_metric or next(measured, TIMES[0])
+
+
+def _duration_text(metric: str, value: float) -> str:
+    """Write `6.5 ms per step`, or `0.90 s` for a metric that is not per something."""
+    of = f" per {_PER[metric]}" if metric in _PER else ""
+    return f"{number(value)} {find_metric(metric).unit}{of}"
+
+
+def _use_note(summary: ReportSummary) -> Iterator[str]:
+    """Yield the command that writes code for the best choice, if rnnsweep knows its code."""
+    leader = summary.leader(_time_metric(summary))
+    used = {leader.arm} if leader else set()
+    used |= {str(summary.best.chosen.arm)} if summary.best else set()
+    has_code = any(known_implementation(r.arm) for r in summary.arms if str(r.arm) in used)
+    if has_code and not summary.sweep.start.address:
+        yield f"to use it: {summary.sweep.start.reading('best', summary.sweep.label)} --code"
+
+
+def _commands_for_more(summary: ReportSummary, hidden: str) -> str:
+    """Write the commands that have the rest of a report, and what is hidden of the answer."""
+    whole = report_command(summary, "--full") + (f" ({hidden})" if hidden else "")
+    return f"more: {whole} · -o report.html"
