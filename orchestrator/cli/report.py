@@ -21,18 +21,12 @@ from orchestrator.cli.messages import show, show_progress, unwritable, wants_col
 from orchestrator.cli.output import width, write_output
 from orchestrator.core.errors import Refusal
 from orchestrator.report.document import PARTS
+from orchestrator.report.formats import FORMATS, SUFFIXES
 from orchestrator.storage.home import sweep_home
 from orchestrator.storage.tracking.trackers import tracking_uri
 
-_FORMATS = {
-    "text": ".txt",
-    "markdown": ".md",
-    "json": ".json",
-    "html": ".html",
-}
-
 _NOTES = """
-Text is the answer in some 40 lines, unless --full or --section asks for more. `html` is one
+Text is the answer in some 20 lines, unless --full or --section asks for more. `html` is one
 self-contained page, which a browser opens without a network. With --address the report is made
 on the head of the cluster and fetched, for stores that only it can reach.
 """
@@ -41,13 +35,13 @@ on the head of the cluster and fetched, for stores that only it can reach.
 @command(
     examples=[
         "rnnsweep report quickstart",
-        "rnnsweep report quickstart --section accuracy",
+        "rnnsweep report quickstart --section sizes",
         "rnnsweep report quickstart -o report.html",
     ],
     notes=_NOTES,
 )
 @options.sweep_argument("sweep", required=False)
-@options.output_options(_FORMATS)
+@options.output_options(SUFFIXES)
 @click.option("--baseline", metavar="ARM", help="Compare with this implementation, variant or arm.")
 @click.option(
     "--target",
@@ -70,7 +64,7 @@ on the head of the cluster and fetched, for stores that only it can reach.
     "parts",
     multiple=True,
     type=click.Choice([*PARTS]),
-    help="Write this part of the full report; may be repeated (text and markdown).",
+    help="Write this part of the report; may be repeated (text and markdown).",
 )
 @options.dashboard_option()
 def report(  # noqa: PLR0913  (its options)
@@ -86,11 +80,12 @@ def report(  # noqa: PLR0913  (its options)
     address: str | None,
 ) -> int:
     """Report on a SWEEP; without a name, on the latest one."""
-    form = form or options.usual_form(path, _FORMATS)
+    form = form or options.usual_form(path, SUFFIXES)
     options.expect_no_terminal(form, path, sweep or "report")
-    if (full or parts) and form not in ("text", "markdown"):
+    if (full or parts) and not FORMATS[form].has_parts:
+        with_parts = " or ".join(name for name, each in FORMATS.items() if each.has_parts)
         raise Refusal(
-            f"--{'full' if full else 'section'}: expected --format text or markdown, "
+            f"--{'full' if full else 'section'}: expected --format {with_parts}, "
             f"received {form}, which is always whole"
         )
     if address is not None and plots is not None:
@@ -108,11 +103,11 @@ def report(  # noqa: PLR0913  (its options)
     if sweep is None:
         sweep = _latest_sweep()
     record = api.read_sweep(sweep)
-    from orchestrator.report import render
+    from orchestrator.report.render import render, summarise
 
-    summary = render.summarise(record, baseline=baseline, targets=targets)
+    summary = summarise(record, baseline=baseline, targets=targets)
     colour = path is None and wants_colour()
-    text = render.render(
+    text = render(
         summary,
         form,
         width=width(),

@@ -16,9 +16,9 @@ from orchestrator.analysis.arms.best_configs import (
 from orchestrator.analysis.arms.choice import ArmOnConfig, choose_arm
 from orchestrator.analysis.arms.mathematics import compare_mathematics, has_equal_starts
 from orchestrator.analysis.measures import MEASURES, by_arm
+from orchestrator.analysis.pairing.baselines import baseline_of_spec
 from orchestrator.analysis.pairing.complete_rounds import match
 from orchestrator.analysis.pairing.margins import judged_margin
-from orchestrator.analysis.pairing.baselines import baseline_of_spec
 from orchestrator.analysis.results import USUAL_RESULTS, direction_of
 from orchestrator.analysis.statistics.formatting import ABSENT, number
 from orchestrator.core.arms import Arm

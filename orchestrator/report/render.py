@@ -30,9 +30,10 @@ def render(  # noqa: PLR0913
     """Return the report as one string that ends with a newline; ValueError for another format.
 
     `text` is the answer alone, at most 24 lines of 80 columns for six arms, unless it is to be
-    `full` or to have some `parts`, keys of `builders`. Formats that have parts can be of some alone.
-    The width (columns of a terminal) and the colours are for text only. `builders` and `charts` make
-    the content of a full report; the JSON format has the summary instead.
+    `full` or to have some `parts`, keys of `builders`. Markdown can have some parts alone, too. The
+    width (columns of a terminal) and the colours are for text only.
+
+    `builders` and `charts` make a full report; the JSON format has the summary instead.
     """
     if format not in FORMATS:
         raise ValueError(f"unknown format {format!r}: expected {', '.join(FORMATS)}")

@@ -7,7 +7,6 @@ from orchestrator.analysis.contrasts.contrast import Contrast, Qualifier, Scale,
 from orchestrator.analysis.statistics.formatting import (
     difference,
     difference_value,
-    natural,
     ratio,
     ratio_value,
 )
@@ -52,13 +51,12 @@ def verdict_word(contrast: Contrast) -> str:
 
 
 def effect_text(contrast: Contrast, *, with_interval: bool = True) -> str:
-    """Return how much better: `1.55 × (1.18–2.04)`, `1.20 × (1.1–1.3) slower`, `-0.002 (…)`."""
-    estimate = contrast.estimate
+    """Return how much better: `1.55 × (1.18–2.04)`, below 1 if worse; or `-0.002 (…)`."""
     if contrast.scale == Scale.DIFFERENCE:
-        return difference(estimate) if with_interval else difference_value(estimate)
-    shown = natural(estimate)
-    text = ratio(shown) if with_interval else ratio_value(shown)
-    return text if shown is estimate else f"{text} {TIME_WORDS[Verdict.WORSE]}"
+        write = difference if with_interval else difference_value
+    else:
+        write = ratio if with_interval else ratio_value
+    return write(contrast.estimate)
 
 
 def range_text(contrast: Contrast) -> str | None:

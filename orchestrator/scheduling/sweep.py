@@ -126,7 +126,7 @@ class RunResult:
         return f"<RunResult {self.record!r}{because}>"
 
     def __str__(self) -> str:
-        """Return the answer of the report and its table."""
+        """Return the answer of the report."""
         return str(self.report)
 
     def _repr_html_(self) -> str:
@@ -499,6 +499,7 @@ class _MadeReport:
 
 def _make_report(start: _Start, record: SweepRecord) -> _MadeReport | None:
     """Return the report of a sweep; None if the store has one that was made from the same."""
+    from orchestrator.report.formats import SUFFIXES  # noqa: PLC0415
     from orchestrator.report.formats.tracker_values import to_metrics, to_params  # noqa: PLC0415
     from orchestrator.report.render import render, summarise, to_short_markdown  # noqa: PLC0415
 
@@ -511,10 +512,7 @@ def _make_report(start: _Start, record: SweepRecord) -> _MadeReport | None:
         return None
     summary = summarise(record)
     texts = {
-        "report.md": render(summary, "markdown"),
-        "report.txt": render(summary, "text", full=True),
-        "report.json": render(summary, "json"),
-        "report.html": render(summary, "html"),
+        f"report{suffix}": render(summary, form, full=True) for form, suffix in SUFFIXES.items()
     }
     short = to_short_markdown(summary, ANSWER_LIMIT, "the artifacts report.html and report.md")
     params = to_params(summary, space.get("space", {}))

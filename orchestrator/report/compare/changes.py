@@ -13,8 +13,8 @@ from orchestrator.analysis.comparisons.results import ResultComparison
 from orchestrator.analysis.comparisons.speed import Comparison
 from orchestrator.analysis.comparisons.speed import compare_arms as compare_pairs
 from orchestrator.analysis.measures import MEASURES
-from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, match, observe_rounds
 from orchestrator.analysis.pairing.baselines import Baseline
+from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, match, observe_rounds
 from orchestrator.analysis.results import result_metrics
 from orchestrator.analysis.statistics.estimates import Estimate
 from orchestrator.analysis.statistics.formatting import ABSENT

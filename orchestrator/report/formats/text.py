@@ -56,8 +56,7 @@ def to_text(document: Document, width: int = 100, *, colour: bool = False) -> st
 def _section(section: Section, width: int) -> Group:
     parts: list[RenderableType] = [_facts(section.facts)] if section.facts else []
     for table in section.tables:
-        divided = _divided(table, width)
-        parts += [_table(part, width) for part in divided[: 1 if table.is_cut else None]]
+        parts += [_table(divided, width) for divided in _divided(table, width)]
     parts += [_facts(section.doubts)] if section.doubts else []
     return Group(*parts, *(Padding(_text(note), (0, 0, 0, 1)) for note in section.notes))
 
@@ -74,12 +73,15 @@ def _facts(facts: Iterable[Fact]) -> Padding:
 def _divided(table: Table, width: int) -> list[Table]:
     """Divide a table into parts that fit without folding heads and numbers, all with its keys.
 
-    Names fold where a table needs fewer parts for it, but not where it needs as many without.
+    Names fold where a table needs fewer parts for it, but not where it needs as many without. A
+    table that is cut has the first part alone, without folded names.
     """
     columns = range(len(table.headers))
     folded = [_whole_width(table, i) for i in columns]
     whole = [max(wide, min(_width(table, i), _KEY_WIDTH)) for i, wide in enumerate(folded)]
     fewest, others = (_parts(table, widths, width) for widths in (folded, whole))
+    if table.is_cut:
+        return [_columns(table, others[0])]
     return [_columns(table, part) for part in (others if len(others) == len(fewest) else fewest)]
 
 

@@ -115,7 +115,7 @@ def title(summary: ReportSummary) -> str:
 
 def _facts(summary: ReportSummary, name: ArmNames) -> Iterator[Fact]:
     """Yield what the sweep is about first: times, unless its objectives are results that differ."""
-    by_time = [*fastest_facts(summary, name), *_factor_facts(summary, name)]
+    by_time = [*fastest_facts(summary, name), *_factor_facts(summary, name, summary.time_metric)]
     by_result = [*_result_facts(summary, name)]
     objectives = summary.sweep.objectives
     is_about_results = bool(objectives) and all(find_metric(each).is_result for each in objectives)
@@ -124,6 +124,7 @@ def _facts(summary: ReportSummary, name: ArmNames) -> Iterator[Fact]:
     for facts in ordered:
         yield from facts
     yield from _best_fact(summary, name)
+    yield from _target_facts(summary, name)
     yield from _whole_training_fact(summary, name)
 
 
@@ -250,33 +251,31 @@ def _listed(names: Sequence[str]) -> str:
     return joined([*names[:_MOST_NAMED], *([f"{hidden} more"] if hidden > 0 else [])])
 
 
-def _factor_facts(summary: ReportSummary, name: ArmNames) -> Iterator[Fact]:
-    """Yield the best value of each factor by time, and what it does to results that differ."""
+def _factor_facts(summary: ReportSummary, name: ArmNames, metric: str | None) -> Iterator[Fact]:
+    """Yield the best value of each factor by a metric; none for arms that differ in one factor."""
     for factor in FACTORS:
         values = {factor.text(row.arm) for row in summary.arms}
-        names = {value: name.place(value) for value in values}
-        by_metric = {
-            metric: [
-                contrast
-                for contrast in summary.contrasts
-                if contrast.question == Question.FACTOR
-                and contrast.metric == metric
-                and {contrast.subject, contrast.reference} <= values
-            ]
-            for metric in (summary.time_metric, *summary.results)
-        }
-        by_time, *by_result = by_metric.items()
-        if by_time[1]:
-            yield leading_fact(factor.name, by_time[1], names)
-        for metric, contrasts in by_result:
-            if metric and any(c.verdict == Verdict.BETTER for c in contrasts):
-                yield leading_fact(f"{factor.name}, {result_name(metric)}", contrasts, names)
+        contrasts = [
+            contrast
+            for contrast in summary.contrasts
+            if contrast.question == Question.FACTOR
+            and contrast.metric == metric
+            and {contrast.subject, contrast.reference} <= values
+        ]
+        if contrasts:
+            names = {value: name.place(value) for value in values}
+            yield leading_fact(factor.name, contrasts, names)
 
 
 def _result_facts(summary: ReportSummary, name: ArmNames) -> Iterator[Fact]:
-    leaders = (summary.leader(metric) for metric in summary.results)
-    for leader in filter(None, leaders):
-        yield _leader_fact(result_name(leader.metric), summary, leader, name)
+    """Yield which arm has the best result, or the value of a factor that decides it."""
+    for metric in summary.results:
+        leader, label = summary.leader(metric), result_name(metric)
+        of_factors = [f for f in _factor_facts(summary, name, metric) if f.tone == Tone.GOOD]
+        if of_factors:
+            yield from (replace(fact, label=label) for fact in of_factors)
+        elif leader:
+            yield _leader_fact(label, summary, leader, name)
 
 
 def _best_fact(summary: ReportSummary, name: ArmNames) -> Iterator[Fact]:
@@ -292,6 +291,19 @@ def _best_fact(summary: ReportSummary, name: ArmNames) -> Iterator[Fact]:
     is_fastest = len(summary.arms) == 1 or (fastest and fastest.arm == str(point.arm))
     on_arm = "" if is_fastest else f" on {name(point.arm)}"
     yield Fact("best", f"{text}: {config_phrase(point.config)}{on_arm}")
+
+
+def _target_facts(summary: ReportSummary, name: ArmNames) -> Iterator[Fact]:
+    """Yield the arm that reaches each target first, by the median over its trainings."""
+    for target in summary.targets:
+        medians = [(row.time_s.median, row) for row in target.arms]
+        reached = [(median, row) for median, row in medians if median is not None]
+        text = "on no arm in half of the trainings"
+        if reached:
+            median, row = min(reached, key=lambda pair: pair[0])
+            of = f"{row.time_s.reached} of {counted(row.time_s.trials, 'training')}"
+            text = f"{name(row.arm)} first, after {number(median)} s (median; {of})"
+        yield Fact(f"to {target.accuracy:g}", text)
 
 
 def _whole_training_fact(summary: ReportSummary, name: ArmNames) -> Iterator[Fact]:
@@ -340,9 +352,9 @@ def arms_table(summary: ReportSummary, name: ArmNames) -> Table:
 
     def speedup(row: ArmSummary) -> str | None:
         found = contrast(row, summary.time_metric)
-        if found is None:
-            return "baseline" if row.arm in references else None
-        return effect_text(found)
+        if found:
+            return effect_text(found)
+        return "baseline" if row.arm in references and summary.time_metric else None
 
     def verdict(row: ArmSummary) -> str | None:
         found = contrast(row, summary.time_metric)
@@ -351,7 +363,8 @@ def arms_table(summary: ReportSummary, name: ArmNames) -> Table:
         return verdict_label(found) if found else None
 
     def reference(row: ArmSummary) -> str | None:
-        return name(baselines[row.arm]) if contrast(row, summary.time_metric) else None
+        found = contrast(row, summary.time_metric)
+        return _difference_of_arms(row.arm, baselines[row.arm]) if found else None
 
     def over_configs(row: ArmSummary) -> str | None:
         found = contrast(row, summary.time_metric)
@@ -383,8 +396,8 @@ def arms_table(summary: ReportSummary, name: ArmNames) -> Table:
             f"{find_metric(metric).unit}/{_PER.get(metric, 'training')}", partial(mean, metric, 1.0)
         ),
         Column("speed-up", speedup, numeric=True),
+        *([Column("over", reference)] if len(references) > 1 else []),
         Column("verdict", verdict),
-        *([Column("compared with", reference)] if len(references) > 1 else []),
         Column(
             "in all", partial(mean, WHOLE_TRAINING, 1.0), show=lambda value: f"{number(value)} s"
         ),
@@ -401,6 +414,11 @@ def arms_table(summary: ReportSummary, name: ArmNames) -> Table:
     columns = [replace(column, optional=True) for column in columns]
     rows = sorted(summary.arms, key=lambda row: row.means.get(metric, math.inf))
     return make_table(columns, rows)
+
+
+def _difference_of_arms(arm: Arm, reference: Arm) -> str:
+    """Return in what the reference differs from an arm: `lstm`, `1 thread`."""
+    return ", ".join(f.text(reference) for f in FACTORS if f.key(arm) != f.key(reference))
 
 
 def _time_metric(summary: ReportSummary) -> str:

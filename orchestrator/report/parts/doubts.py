@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from orchestrator.analysis.arms.mathematics import Mathematics, has_equal_starts
 from orchestrator.analysis.contrasts.contrast import Contrast, Qualifier, Question, Unit, Verdict
-from orchestrator.analysis.statistics.estimates import MIN_BLOCKS
+from orchestrator.analysis.statistics.estimates import MIN_BLOCKS, Estimate
 from orchestrator.analysis.statistics.formatting import share
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.start_command import StartCommand
@@ -25,6 +25,9 @@ _MOST_CAUSES = 3
 
 _MOST_NAMED = 2
 """The most arms that a fact names; more are counted."""
+
+_MOST_MORE_BLOCKS = 100
+"""The most further configs that are suggested to narrow an interval."""
 
 _LONGEST_MESSAGE = 120
 """The characters of an error message that are shown."""
@@ -121,7 +124,8 @@ def _busy(summary: ReportSummary, _: ArmNames) -> Iterator[Fact]:
 def _few(summary: ReportSummary, _: ArmNames) -> Iterator[Fact]:
     """Yield how many configs, or repeats of the only one, a verdict on the time needs.
 
-    None while trials are missing, because these may be enough.
+    None while trials are missing, because these may be enough. More configs are suggested on a
+    quiet machine, and where no size explains why a verdict is open.
     """
     values = summary.values_of(summary.time_metric or "")
     if values is None or summary.sweep.trials.missing:
@@ -130,14 +134,32 @@ def _few(summary: ReportSummary, _: ArmNames) -> Iterator[Fact]:
     label, text = "few", f"{counted(blocks, values.unit)}, and a verdict needs {needed}"
     if blocks >= needed:
         more = [c.more_blocks for c in summary.contrasts if _is_open_pair(summary, c)]
-        nearest = min(filter(None, more), default=None)
-        if nearest is None or values.disturbed:
+        nearest = min(filter(None, more), default=_MOST_MORE_BLOCKS + 1)
+        has_crossing = any(curve.crossing for curve in summary.curves)
+        if nearest > _MOST_MORE_BLOCKS or values.disturbed or has_crossing:
             return
         needed = blocks + nearest
         label = WORDS[Verdict.OPEN]
         text = f"about {about(nearest)} more {values.unit}s give one more verdict"
     command = _start_with_blocks(summary, needed, values.unit, is_busy=bool(values.disturbed))
     yield _doubt(label, text, command)
+
+
+def _depends_on_size(summary: ReportSummary, name: ArmNames) -> Iterator[Fact]:
+    """Yield the size at which two arms cross; more are counted."""
+    crossing = [(curve, curve.crossing) for curve in summary.curves if curve.crossing]
+    if not crossing:
+        return
+    (curve, at), *others = crossing
+    text = f"{name(curve.arm)} is faster {curve.faster} {_size_text(at)} {curve.size}"
+    text += f", {name(curve.baseline)} elsewhere"
+    text += f" (and {len(others)} more)" if others else ""
+    yield _doubt("depends", text, report_command(summary, "--section sizes"))
+
+
+def _size_text(size: Estimate) -> str:
+    """Write `80 (70–92)`."""
+    return f"{about(size.value)} ({about(size.low)}–{about(size.high)})"
 
 
 def _is_open_pair(summary: ReportSummary, contrast: Contrast) -> bool:
@@ -238,6 +260,7 @@ _DOUBTS: tuple[Callable[[ReportSummary, ArmNames], Iterator[Fact]], ...] = (
     _missing_objectives,
     _other_mathematics,
     _busy,
+    _depends_on_size,
     _few,
     _not_run,
     _not_in_turns,
