@@ -162,11 +162,10 @@ class Changes:
 
     @property
     def all_open(self) -> bool:
-        """Whether no arm on the same hardware has a verdict that counts."""
+        """Whether no arm on the same hardware has a verdict on time or a result that counts."""
         moved = {str(arm.after) for arm in self.arms if arm.is_on_other_hardware}
-        return not any(
-            c.is_decided and self.counts(c) and c.subject not in moved for c in self.contrasts
-        )
+        judged = (c for c in self.contrasts if c.metric not in NEEDS and c.subject not in moved)
+        return not any(contrast.is_decided and self.counts(contrast) for contrast in judged)
 
     @property
     def moved_together(self) -> bool:

@@ -9,12 +9,12 @@ from orchestrator.analysis.contrasts.contrast import (
     Scale,
     Verdict,
 )
-from orchestrator.analysis.statistics.estimates import CONFIDENCE
+from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS
 from orchestrator.analysis.statistics.formatting import difference, natural, ratio, share
 from orchestrator.core.caller import as_typed
 from orchestrator.core.formats import Format
 from orchestrator.core.text import counted, joined
-from orchestrator.report.compare.changes import Changes
+from orchestrator.report.compare.changes import NEEDS, Changes
 from orchestrator.report.document import Column, Document, Fact, Section, Table, Tone, make_table
 from orchestrator.report.formats.json_format import to_plain_data
 from orchestrator.report.names import ArmNames, grouped
@@ -61,13 +61,16 @@ def changes_document(changes: Changes) -> Document:
 
 
 def _facts(contrasts: Sequence[Contrast], names: dict[str, str]) -> Iterator[Fact]:
-    """Write the changes by one metric: each that has a direction, then the others together."""
+    """Write the changes by one metric: each that has a direction, then the others together.
+
+    Of memory and time to compile only what changed: few trials have a fresh trainer.
+    """
     for contrast in contrasts:
         if contrast.verdict in (Verdict.BETTER, Verdict.WORSE):
             text = f"{names[contrast.subject]}: {contrast.metric} {_size_text(contrast)}"
             yield Fact(verdict_label(contrast), text, _TONES[contrast.verdict])
     for verdict in (Verdict.SAME, Verdict.OPEN):
-        alike = [contrast for contrast in contrasts if contrast.verdict == verdict]
+        alike = [c for c in contrasts if c.verdict == verdict and c.metric not in NEEDS]
         if alike:
             arms = [names[contrast.subject] for contrast in alike]
             text = joined(arms) if len(arms) <= _MOST_NAMED else counted(len(arms), "arm")
@@ -120,6 +123,9 @@ def _doubts(changes: Changes, name: ArmNames) -> Iterator[Fact]:
         if arm.is_on_other_hardware:
             text = f"{name(arm.after)}: before on {arm.before.hardware}; fails no comparison"
             yield _doubt("hardware", text)
+    if any(c.qualifier == Qualifier.FEW and c.metric not in NEEDS for c in changes.contrasts):
+        text = f"a verdict needs {MIN_BLOCKS} configs on both sides, or repeats of the only one"
+        yield _doubt(QUALIFIERS[Qualifier.FEW], text)
     if any(contrast.qualifier == Qualifier.BUSY for contrast in changes.contrasts):
         option = as_typed("--busy-counts", "busy_counts=True")
         text = f"{busy_text(changes.disturbance)}; verdicts count with {option} only"

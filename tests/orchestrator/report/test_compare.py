@@ -556,7 +556,7 @@ def test_the_document_has_a_fact_for_each_change_and_a_row_for_each_contrast() -
         ),
     )
     first, other = changes_document(changes).sections
-    assert [fact.label for fact in first.facts] == ["slower", "same", "same", "larger", "same"]
+    assert [fact.label for fact in first.facts] == ["slower", "same", "same", "larger"]
     (table,) = first.tables
     assert len(table.rows) == len(changes.contrasts) == 6
     assert len(other.tables[0].rows) == len(changes.differences)
