@@ -1,8 +1,7 @@
-"""The module that puts an implementation to use in a program without rnnsweep."""
+"""The Python that puts an implementation to use in a program without rnnsweep."""
 
 import ast
 import os
-import re
 import sys
 from dataclasses import replace
 from unittest.mock import Mock
@@ -10,18 +9,10 @@ from unittest.mock import Mock
 import pytest
 
 from orchestrator.core.arms import Usage
-from orchestrator.report.best.program import implementation_program
-from tests.building.arms import PORTABLE, XLA
+from orchestrator.report.best.program import implementation_program, usage_lines
+from tests.building.arms import PORTABLE
 from tests.building.trials import build_trial
 from workloads.protocol import MODEL_KIND, MODULE_KIND, RECURRENT_LAYERS
-
-
-def program_of(implementation: str, environment: dict[str, str], threads: int | None = None) -> str:
-    """Return the program of an arm; the layers of other arms' trials do not matter."""
-    arm = replace(PORTABLE, implementation=implementation)
-    arm = replace(arm, hardware=replace(arm.hardware, usage=Usage(threads=threads)))
-    other = build_trial(0, XLA, environment={RECURRENT_LAYERS: "LSTM"})
-    return implementation_program(arm, [other, build_trial(0, arm, environment=environment)])
 
 
 @pytest.mark.parametrize(
@@ -33,38 +24,45 @@ def program_of(implementation: str, environment: dict[str, str], threads: int | 
         ("jax/cudnn+bf16", ['"jax"', "mixed_bfloat16", "use_cudnn=True", "jit_compile=True"]),
         ("torch/portable+tf32", ['"torch"', "matmul_precision", "use_cudnn=False"]),
         ("torch/fused", ['"torch"', 'rnnsweep.convert(model, "torch/fused")']),
+        ("fast/own", []),
     ],
 )
-def test_the_program_has_each_choice(implementation: str, parts: list[str]) -> None:
-    program = program_of(implementation, {})
-    assert [part for part in parts if part in program] == parts
-
-
-def test_an_implementation_of_the_user_has_no_program() -> None:
-    assert program_of("fast/own", {}) == ""
+def test_there_is_a_line_for_each_choice(implementation: str, parts: list[str]) -> None:
+    lines = usage_lines(replace(PORTABLE, implementation=implementation), [build_trial(0)])
+    assert len(lines) == len(parts)
+    for line, part in zip(lines, parts, strict=True):
+        assert part in line
 
 
 @pytest.mark.parametrize(
     ("layers", "implementation", "shown"),
     [
-        ("GRU", "tensorflow/portable", {"keras.layers.GRU": "use_cudnn=False"}),
-        ("SimpleRNN", "tensorflow/portable", {}),
-        ("SimpleRNN", "tensorflow/portable+unroll", {"keras.layers.SimpleRNN": "unroll=True"}),
+        ("GRU", "tensorflow/portable", ["keras.layers.GRU(…, use_cudnn=False)"]),
+        ("SimpleRNN", "tensorflow/portable", []),
+        ("SimpleRNN", "tensorflow/portable+unroll", ["keras.layers.SimpleRNN(…, unroll=True)"]),
         (
             "LSTM, MyLayer",
             "tensorflow/portable+unroll",
-            {"keras.layers.LSTM": "use_cudnn=False, unroll=True", "MyLayer": "unroll=True"},
+            ["keras.layers.LSTM(…, use_cudnn=False, unroll=True)", "MyLayer(…, unroll=True)"],
         ),
-        ("", "tensorflow/portable", {}),
+        ("", "tensorflow/portable", []),
     ],
 )
 def test_layers_have_arguments_that_they_take(
-    layers: str, implementation: str, shown: dict[str, str]
+    layers: str, implementation: str, shown: list[str]
 ) -> None:
-    program = program_of(implementation, {RECURRENT_LAYERS: layers})
-    options = dict(re.findall(r"# ([\w.]+)\(…, \*\*\w+\):\n\w+ = dict\((.*)\)", program))
-    options.pop("model.compile", None)
-    assert options == shown
+    arm = replace(PORTABLE, implementation=implementation)
+    trials = [
+        build_trial(0, arm, environment={RECURRENT_LAYERS: layers}),
+        build_trial(0, environment={RECURRENT_LAYERS: "LSTM"}),
+    ]
+    if implementation == PORTABLE.implementation:
+        del trials[1]
+    lines = [line for line in usage_lines(arm, trials) if "(…, " in line and "compile" not in line]
+    assert lines == shown
+    program = implementation_program(arm, trials)
+    assert ("use_cudnn" in program) == any("use_cudnn" in line for line in shown)
+    assert ("unroll" in program) == any("unroll" in line for line in shown)
 
 
 @pytest.mark.parametrize(
@@ -77,10 +75,13 @@ def test_layers_have_arguments_that_they_take(
         ("torch/auto+tf32", ["matmul_precision"]),
     ],
 )
-def test_a_module_has_a_program_without_keras(implementation: str, parts: list[str]) -> None:
-    program = program_of(implementation, {MODEL_KIND: MODULE_KIND})
-    assert [part for part in parts if part in program] == parts
-    assert "keras" not in program.lower()
+def test_a_module_has_lines_without_keras(implementation: str, parts: list[str]) -> None:
+    trial = build_trial(0, environment={MODEL_KIND: MODULE_KIND})
+    lines = usage_lines(replace(PORTABLE, implementation=implementation), [trial])
+    assert len(lines) == len(parts)
+    for line, part in zip(lines, parts, strict=True):
+        assert part in line
+        assert "keras" not in line
 
 
 @pytest.mark.parametrize(
@@ -92,8 +93,11 @@ def test_a_module_has_a_program_without_keras(implementation: str, parts: list[s
     ],
 )
 def test_an_arm_with_a_number_of_threads_has_a_line_for_it(implementation: str, part: str) -> None:
-    assert part in program_of(implementation, {}, threads=2)
-    assert part not in program_of(implementation, {})
+    as_usual = replace(PORTABLE, implementation=implementation)
+    with_threads = replace(as_usual, hardware=replace(as_usual.hardware, usage=Usage(threads=2)))
+    *others, last = usage_lines(with_threads, [build_trial(0)])
+    assert tuple(others) == usage_lines(as_usual, [build_trial(0)])
+    assert part in last
 
 
 def _names(program: str) -> set[str]:
@@ -127,7 +131,10 @@ def _names(program: str) -> set[str]:
 def test_a_program_defines_every_name_that_it_uses(
     implementation: str, kind: str, executed: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program = program_of(implementation, {MODEL_KIND: kind}, threads=2)
+    usage = Usage(threads=2)
+    arm = replace(PORTABLE, implementation=implementation)
+    arm = replace(arm, hardware=replace(arm.hardware, usage=usage))
+    program = implementation_program(arm, [build_trial(0, environment={MODEL_KIND: kind})])
     assert not _names(program)
     for module in ("keras", "tensorflow", "torch", "jax", "rnnsweep"):
         monkeypatch.setitem(sys.modules, module, Mock())
