@@ -17,7 +17,7 @@ from orchestrator.analysis.statistics.formatting import (
 )
 from orchestrator.core.text import joined
 from orchestrator.report.document import Fact, Tone
-from orchestrator.report.words import QUALIFIERS, WORDS, is_time
+from orchestrator.report.words import QUALIFIERS, TIME_WORDS, WORDS, verdict_word
 
 _MOST_NAMED = 3
 """The most arms that are named as being the same; more are counted."""
@@ -67,7 +67,8 @@ def _text_of_ratios(
 
 
 def _gain(worse: Contrast, names: Mapping[str, str]) -> str:
-    how = "as fast as" if is_time(worse.metric) else "less than"
+    is_time = verdict_word(worse) == TIME_WORDS[worse.verdict]
+    how = "as fast as" if is_time else "less than"
     value, reference = ratio_value(worse.estimate), names[worse.reference]
     return f"{value} {how} {reference}{_in_brackets(worse)}"
 

@@ -47,12 +47,8 @@ def verdict_label(contrast: Contrast) -> str:
 
 def verdict_word(contrast: Contrast) -> str:
     """Return the verdict alone: `faster` of a time, `better` of anything else."""
-    return (TIME_WORDS if is_time(contrast.metric) else WORDS)[contrast.verdict]
-
-
-def is_time(metric: str) -> bool:
-    """Return whether a metric is a duration."""
-    return find_metric(metric).unit in ("s", "ms", "µs")
+    is_time = find_metric(contrast.metric).unit in ("s", "ms", "µs")
+    return (TIME_WORDS if is_time else WORDS)[contrast.verdict]
 
 
 def effect_text(contrast: Contrast, *, with_interval: bool = True) -> str:

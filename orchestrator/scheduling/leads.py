@@ -70,8 +70,7 @@ class _Leads:
     def by(self, labels: Mapping[str, str]) -> Iterator[Fact]:
         """Yield which arm is the best of all by each of these metrics, under its label."""
         for metric, label in labels.items():
-            *_, overall = self._leaders(metric) or [None]  # all arms come last
-            if overall is not None:
+            for overall in self._leaders(metric)[-1:]:  # all hardware comes last
                 yield self._fact(label, overall, self.names)
 
     def _leaders(self, metric: str) -> list[Leader]:
