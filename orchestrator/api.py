@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from orchestrator.core.records import SweepRecord
     from orchestrator.core.start_command import StartCommand
-    from orchestrator.report.chosen import BestConfig
+    from orchestrator.report.best.chosen import BestConfig
     from orchestrator.report.compare.shown import ShownChanges
     from orchestrator.report.compare.sides import Side
     from orchestrator.report.shown import Report
@@ -367,7 +367,7 @@ def best(
         >>> choice.spec["search"]["configs"][0]["units"]
         32
     """
-    from orchestrator.report.chosen import Limit, choose
+    from orchestrator.report.best.chosen import Limit, choose
 
     _expect("at_least", at_least, (Mapping, type(None)), 'a mapping, {"val_accuracy": 0.85}')
     _expect("at_most", at_most, (Mapping, type(None)), 'a mapping, {"step_ms": 20}')

@@ -15,7 +15,6 @@ from orchestrator.core.arms import Arm, RequestedArm
 from orchestrator.core.trial import ImpossibleArm
 from orchestrator.report.document import Bullet, Document, Kind, Section, Table, visible
 from orchestrator.report.formats.text import to_markdown
-from orchestrator.report.formats.tracker_values import to_metrics
 from orchestrator.report.render import (
     MOST_LINES,
     ReportFormat,
@@ -169,16 +168,3 @@ def test_every_format_renders(name: str, format: ReportFormat) -> None:
             assert len(short) <= limit and "<script>" not in short
     if format in ("markdown", "html"):
         assert "<script>alert" not in report
-
-
-def test_the_values_in_mlflow_have_the_differences_of_every_result() -> None:
-    trials = [
-        build_trial(block, arm, step_ms=10.0, f1=f1 + 0.001 * (block % 3))
-        for block in range(8)
-        for arm, f1 in ((PORTABLE, 0.5), (XLA, 0.9))
-    ]
-    metrics = to_metrics(summarise(build_record(trials, objectives={"f1": "maximize"})))
-    arm = "tensorflow portable xla"
-    assert metrics[f"difference_f1/{arm}"] == pytest.approx(0.4)
-    assert metrics[f"difference_f1_low/{arm}"] <= 0.4 <= metrics[f"difference_f1_high/{arm}"]
-    assert metrics[f"speedup/{arm}"] == pytest.approx(1.0)
