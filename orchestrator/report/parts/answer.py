@@ -1,29 +1,25 @@
 """*answer*: what to use and how sure that is, a row for each arm, and what is doubtful."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
 from orchestrator.analysis.arms.arm_summary import ArmSummary
 from orchestrator.analysis.contrasts.answers import WHOLE_TRAINING
-from orchestrator.analysis.contrasts.contrast import Contrast, Question, Scale, Verdict
+from orchestrator.analysis.contrasts.contrast import Contrast, Question, Verdict
 from orchestrator.analysis.contrasts.questions import Leader
 from orchestrator.analysis.measures import TIMES, value_of
 from orchestrator.analysis.statistics.formatting import (
-    difference_interval,
     difference_value,
     number,
     plain,
-    ratio_interval,
-    ratio_value,
-    share,
 )
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
 from orchestrator.core.factors import FACTORS
 from orchestrator.core.names import known_implementation
-from orchestrator.core.text import counted, joined
+from orchestrator.core.text import counted
 from orchestrator.report.document import (
     PARTS,
     Column,
@@ -34,9 +30,10 @@ from orchestrator.report.document import (
     Tone,
     make_table,
 )
+from orchestrator.report.leading import leading_fact
 from orchestrator.report.names import ArmNames, about, arm_names, config_phrase, result_name
 from orchestrator.report.parts.doubts import doubts, report_command
-from orchestrator.report.words import QUALIFIERS, WORDS, effect_text, range_text, verdict_label
+from orchestrator.report.words import WORDS, effect_text, range_text, verdict_label
 from workloads.metrics import find_metric
 
 _MOST_ROWS = 8
@@ -47,9 +44,6 @@ _MOST_DOUBTS = 2
 
 _MOST_HARDWARE = 3
 """The most hardware classes with a fact of their own."""
-
-_MOST_NAMED = 3
-"""The most arms that are named as being the same; more are counted."""
 
 _PER = {
     "step_ms": "step",
@@ -164,91 +158,6 @@ def _leader_fact(label: str, summary: ReportSummary, leader: Leader, name: ArmNa
     )
     base = summary.baseline.of.get(arms[leader.arm]) if summary.baseline else None
     return leading_fact(label, [*filter(None, found)], names, str(base))
-
-
-def leading_fact(
-    label: str, contrasts: Sequence[Contrast], names: Mapping[str, str], preferred: str = ""
-) -> Fact:
-    """Return how one subject compares with its references, the nearest one first.
-
-    Of the references that are worse, the `preferred` one is named, or else the nearest.
-    """
-    of_verdict: dict[Verdict, list[Contrast]] = {verdict: [] for verdict in Verdict}
-    for contrast in contrasts:
-        of_verdict[contrast.verdict].append(contrast)
-    worse, still_open = of_verdict[Verdict.BETTER], of_verdict[Verdict.OPEN]
-    named = next((c for c in worse if c.reference == preferred), worse[0] if worse else None)
-    is_ratio = contrasts[0].scale == Scale.RATIO
-    write = _text_of_ratios if is_ratio else _text_of_differences
-    text = write(named, of_verdict, names)
-    is_decided = not still_open if is_ratio else named is not None
-    return Fact(label, text, Tone.GOOD if is_decided else Tone.DOUBT if still_open else Tone.PLAIN)
-
-
-def _text_of_ratios(
-    worse: Contrast | None,
-    of_verdict: Mapping[Verdict, Sequence[Contrast]],
-    names: Mapping[str, str],
-) -> str:
-    """Write `A: 1.55 × as fast as B (1.18–2.04)`, after the arms that are the same or open."""
-    same, still_open = of_verdict[Verdict.SAME], of_verdict[Verdict.OPEN]
-    gain = f"{ratio_value(worse.estimate)} as fast as {names[worse.reference]}" if worse else ""
-    gain += _in_brackets(worse) if worse else ""
-    if still_open:
-        nearest, *others = still_open
-        subject, reference = names[nearest.subject], names[nearest.reference]
-        text = f"{_OPEN}: {subject} leads {reference} by {ratio_value(nearest.estimate)}"
-        text += _in_brackets(nearest) + (f"; {_OPEN} with {len(others)} more" if others else "")
-    elif same:
-        subject = _listed([names[same[0].subject], *(names[c.reference] for c in same)])
-        text = f"{subject}: the {WORDS[Verdict.SAME]} within {share(same[0].margin)}"
-        text += _qualified(same[0])
-    else:
-        return f"{names[worse.subject]}: {gain}" if worse else ""
-    return f"{text}; {gain}" if gain else text
-
-
-def _text_of_differences(
-    worse: Contrast | None,
-    of_verdict: Mapping[Verdict, Sequence[Contrast]],
-    names: Mapping[str, str],
-) -> str:
-    """Write `A: +0.021 compared with B (+0.018 to +0.024)`, or on how many arms that is open."""
-    same, still_open = of_verdict[Verdict.SAME], of_verdict[Verdict.OPEN]
-    arms, texts = 1 + sum(map(len, of_verdict.values())), list[str]()
-    if worse:
-        subject = _listed([names[worse.subject], *(names[c.reference] for c in same)])
-        gain = f"{difference_value(worse.estimate)} compared with {names[worse.reference]}"
-        texts.append(f"{subject}: {gain}{_in_brackets(worse)}")
-    elif not still_open:
-        every = "both" if arms == 2 else f"all {arms} arms"
-        within = f"within {number(float(f'{same[0].margin:.2g}'))}"
-        return f"the {WORDS[Verdict.SAME]} on {every} ({within})"
-    if still_open:
-        ends = [abs(end) for c in still_open for end in (c.estimate.low, c.estimate.high)]
-        within = f", within ± {number(float(f'{max(ends):.2g}'))}" if max(ends) < math.inf else ""
-        texts.append(
-            f"{_OPEN} on {len(still_open)} of {arms} arms{within}{_qualified(still_open[0])}"
-        )
-    return "; ".join(texts)
-
-
-def _in_brackets(contrast: Contrast) -> str:
-    """Write ` (1.18–2.04; busy)`: the interval, unless it has no ends, and the qualifier."""
-    is_ratio = contrast.scale == Scale.RATIO
-    interval = (ratio_interval if is_ratio else difference_interval)(contrast.estimate)
-    parts = [interval] if contrast.estimate.high < math.inf else []
-    parts += [QUALIFIERS[contrast.qualifier]] if contrast.qualifier else []
-    return f" ({'; '.join(parts)})" if parts else ""
-
-
-def _qualified(contrast: Contrast) -> str:
-    return f" ({QUALIFIERS[contrast.qualifier]})" if contrast.qualifier else ""
-
-
-def _listed(names: Sequence[str]) -> str:
-    hidden = len(names) - _MOST_NAMED
-    return joined([*names[:_MOST_NAMED], *([f"{hidden} more"] if hidden > 0 else [])])
 
 
 def _factor_facts(summary: ReportSummary, name: ArmNames, metric: str | None) -> Iterator[Fact]:
