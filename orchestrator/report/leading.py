@@ -92,9 +92,8 @@ def _text_of_differences(
     if still_open:
         ends = [abs(end) for c in still_open for end in (c.estimate.low, c.estimate.high)]
         within = f", within ± {number(float(f'{max(ends):.2g}'))}" if max(ends) < math.inf else ""
-        texts.append(
-            f"{_OPEN} on {len(still_open)} of {arms} arms{within}{_qualified(still_open[0])}"
-        )
+        where = "" if arms == 2 else f" on {len(still_open)} of {arms} arms"
+        texts.append(f"{_OPEN}{where}{within}{_qualified(still_open[0])}")
     return "; ".join(texts)
 
 

@@ -92,18 +92,6 @@ class _HolmStep:
     adjusted_p: float
 
 
-def half_width_over(needed: BlocksNeeded, blocks: int, more: int, error: float) -> float:
-    """Return the half-width that `more` blocks after these give, where more are needed for its own.
-
-    `error` is one minus the level of the interval.
-    """
-
-    def unit(count: int) -> float:
-        return float(stdtrit(count - 1, 1 - error / 2)) / math.sqrt(count)
-
-    return needed.half_width * unit(blocks + more) / unit(blocks + needed.more_blocks)
-
-
 def _holm(p_values: Sequence[float], error: float) -> list[_HolmStep]:
     """Apply Holm's procedure; what it does not reject gets the level at which it stopped."""
     # `multipletests` of statsmodels does it too, and the tests compare with it. Its import would

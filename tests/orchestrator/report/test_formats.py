@@ -1,8 +1,7 @@
 """The formats of a report: width, escaping, and the versioned object with its schema."""
 
 import re
-from dataclasses import replace
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -13,20 +12,17 @@ from rich.cells import cell_len
 
 from orchestrator.core.arms import Arm, RequestedArm
 from orchestrator.core.trial import ImpossibleArm
-from orchestrator.report.document import Bullet, Document, Kind, Section, Table, visible
-from orchestrator.report.formats.text import to_markdown
-from orchestrator.report.render import (
-    MOST_LINES,
-    ReportFormat,
-    render,
-    summarise,
-    to_short_markdown,
-)
-from orchestrator.report.sections.fastest import arms_table
+from orchestrator.report.document import Document, Fact, Section, Table, visible
+from orchestrator.report.formats import FORMATS
+from orchestrator.report.formats.fragment import to_fragment
+from orchestrator.report.formats.text import to_markdown, to_text
+from orchestrator.report.names import arm_names
+from orchestrator.report.parts.answer import answer_part, arms_table, short_report
+from orchestrator.report.render import render, summarise, to_short_markdown
 from tests.building.arms import CPU, PORTABLE, XLA
 from tests.building.records import build_paired_record, build_record
-from tests.building.trials import build_trial, change_trial
-from tests.orchestrator.report.golden import everything, threads
+from tests.building.trials import build_trial
+from tests.orchestrator.report.golden import everything
 from tests.orchestrator.report.kinds_of_sweeps import RECORDS
 
 # text
@@ -66,37 +62,28 @@ def test_text_fits_the_width_and_is_not_cut_off(width: int) -> None:
 @pytest.mark.parametrize("width", [80, 100])
 def test_heads_of_tables_do_not_break_and_each_part_names_its_rows(width: int) -> None:
     summary = everything()
-    lines = render(summary, "text", width=width, parts=["fastest"]).splitlines()
-    table = arms_table(summary)
-    parts = [line for line in lines if line.startswith(" arm ") and "hardware" in line]
-    assert len(parts) > 1 and table.headers[:2] == ("arm", "hardware")
+    lines = render(summary, "text", width=width, parts=["answer"]).splitlines()
+    table = arms_table(summary, arm_names(summary))
+    first, second = table.headers[:2]
+    parts = [line for line in lines if line.startswith(f" {first} ") and second in line]
+    assert len(parts) > 1 and table.keys == 2
     for head in table.headers:
         assert any(f" {head}" in line for line in parts), head
 
 
-def test_a_short_report_leaves_out_columns_before_answers() -> None:
-    text = render(summarise(threads()), "text", width=80)
-    assert "• Variant: gru " in text and "• Threads: 2 threads " in text
-    assert "• Best val_accuracy" in text and "\nTo use gru: torch/fused" in text
-    assert text.count("\n") <= MOST_LINES * 100 / 80
-    text = render(everything(), "text", width=80)
-    assert "More columns: rnnsweep report quickstart --section fastest" in text
-    assert "• On AMD EPYC (2 CPUs), " in text and "Missing or doubtful" in text
-    assert "--section accuracy --target 0.85" in text and "12 of 12" in text, "it is asked for"
-    assert text.count("\n") <= MOST_LINES * 100 / 80 + 10
-
-
-@pytest.mark.parametrize("width", [60, 100])
-@pytest.mark.parametrize("missing", [0, 9])
-def test_a_short_report_answers_each_factor_on_a_busy_machine_too(width: int, missing: int) -> None:
-    record = threads()
-    busy = [change_trial(t, disturbance={"other_processes": 68.0}) for t in record.trials]
-    record = replace(record, trials=tuple(busy), expected_trials=len(busy) + missing)
-    text = render(summarise(record), "text", width=width)
-    assert text.count("\n") <= MOST_LINES * 100 / width
-    assert "• Variant: " in text and "• Threads: 2 threads " in text and "1.87 ×" in text
-    assert text.index("• Variant: gru ") < text.index("1.87 ×"), "its accuracy is decided"
-    assert "• Best val_accuracy: " in text and "\nMissing or doubtful\n" in text
+@pytest.mark.parametrize("width", [80, 100])
+def test_a_table_that_is_cut_has_its_first_columns_and_a_line_for_each_row(width: int) -> None:
+    table = Table(
+        ("arm", "ms/step", *(f"measure {i}" for i in range(9))),
+        tuple((arm.short_name, "10.0", *"123456789") for arm in (PORTABLE, XLA)),
+        frozenset(range(1, 11)),
+        is_cut=True,
+    )
+    lines = to_text(Document("", (Section("", tables=(table,)),)), width).splitlines()
+    head, *rows = filter(None, lines)
+    assert head.split()[:2] == ["arm", "ms/step"] and "measure 8" not in head
+    assert [row.split()[0] for row in rows] == [PORTABLE.short_name, XLA.short_name]
+    assert max(map(len, lines)) <= width
 
 
 def test_text_depends_on_no_variable_and_has_terminal_codes_on_request(
@@ -120,7 +107,7 @@ PARSER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethroug
 
 def plain(token: Token) -> str:
     kinds = {child.type for child in token.children or []}
-    assert kinds <= {"text", "text_special"}, (kinds, token.content)
+    assert kinds <= {"text", "text_special", "strong_open", "strong_close"}, token.content
     return "".join(child.content for child in token.children or [])
 
 
@@ -134,37 +121,65 @@ def plain(token: Token) -> str:
 @example("&amp; &#60;b&#62;")
 @example("<https://a.b>")
 def test_markdown_shows_any_text_as_it_is(raw: str) -> None:
-    section = Section("first", (Bullet(Kind.FASTER, raw),))
-    other = Section(raw, tables=(Table((raw, "b"), ((raw, "c"),)),), paragraphs=(raw,))
+    section = Section("first", (Fact("fastest", raw),))
+    other = Section(raw, tables=(Table((raw, "b"), ((raw, "c"),)),), notes=(raw,))
     markdown = to_markdown(Document(f"Sweep {raw}", (section, other)))
     tokens = [token for token in PARSER.parse(markdown) if token.type == "inline"]
     shown = [plain(token).strip() for token in tokens]
     wanted = visible(raw).strip()
-    heading = f"Sweep {wanted}".strip()
+    heading, fact = f"Sweep {wanted}".strip(), f"fastest: {wanted}".strip()
     if wanted:
-        assert shown == [heading, wanted, wanted, wanted, "b", wanted, "c", wanted]
-    else:  # white space alone leaves an empty heading, an empty bullet and no paragraph
-        assert [text for text in shown if text] == [heading, "b", "c"]
+        assert shown == [heading, fact, wanted, wanted, "b", wanted, "c", wanted]
+    else:  # white space alone leaves an empty heading, an empty cell and no paragraph
+        assert [text for text in shown if text] == [heading, fact, "b", "c"]
 
 
 # every format of every kind of sweep
 
 
-@pytest.mark.parametrize("format", get_args(ReportFormat))
+@pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("name", RECORDS)
-def test_every_format_renders(name: str, format: ReportFormat) -> None:
+def test_every_format_renders(name: str, format: str) -> None:
     summary = summarise(RECORDS[name])
-    report = render(summary, format, full=format == "text")
+    report = render(summary, format, full=True)
     assert report.endswith("\n")
     assert not set(report) & set("\x1b\x07\u202e\ud800")
     if format == "text":
         short = render(summary, format)
-        assert short.count("\n") <= MOST_LINES and not set(short) & set("\x1b\x07\u202e\ud800")
+        assert len(short) < len(report) and not set(short) & set("\x1b\x07\u202e\ud800")
         assert all(len(line) <= 100 for line in report.splitlines() if line.isascii())
-        assert not re.search(r"\bnan\b", report.replace("others", ""))
+        assert not re.search(r"\bnan\b", report)
     if format == "markdown":
         for limit in (600, 2000):
             short = to_short_markdown(summary, limit)
-            assert len(short) <= limit and "<script>" not in short
+            assert len(short) < limit and "<script>" not in short
     if format in ("markdown", "html"):
         assert "<script>alert" not in report
+
+
+@pytest.mark.parametrize("name", ["large", "hostile", "all failed"])
+def test_a_notebook_shows_facts_table_and_notes_without_markup_of_the_sweep(name: str) -> None:
+    document = short_report(summarise(RECORDS[name]))
+    (section,) = document.sections
+    fragment = to_fragment(document)
+    assert fragment.count("<li>") == len(section.facts) + len(section.doubts)
+    assert fragment.count("<tr>") == sum(1 + len(table.rows) for table in section.tables)
+    assert fragment.count("<p>") == len(section.notes)
+    assert not re.search(r"<(script|img|a|svg)", fragment)
+
+
+def test_a_part_without_figures_says_so_if_it_is_chosen() -> None:
+    def nothing(*_: object) -> None:
+        return None
+
+    summary = summarise(build_paired_record(8))
+    builders = {"answer": answer_part, "sizes": nothing}
+    full = render(summary, "markdown", builders=builders)
+    chosen = render(summary, "markdown", parts=["sizes"], builders=builders)
+    assert "no figures" not in full and "no figures" in chosen
+    assert "fastest" in full and "fastest" not in chosen
+
+
+def test_an_unknown_format_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(ValueError, match="text, markdown, json, html"):
+        render(summarise(build_record([])), "latex")

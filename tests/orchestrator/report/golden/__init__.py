@@ -3,23 +3,26 @@
 `python -m tests.orchestrator.report.golden` writes them again after an intended change.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from orchestrator.analysis.summary import ReportSummary, summarise
 from orchestrator.core.arms import Arm, HardwareUse, Usage
 from orchestrator.core.criteria import PublishedRow, ReportCriteria
 from orchestrator.core.formats import this_rnnsweep
 from orchestrator.core.records import SweepRecord
+from orchestrator.core.start_command import StartCommand
 from orchestrator.core.trial import DatasetRecord, FinishedTrial, Kernel
 from orchestrator.report.compare.changes import Changes, compare_sides
 from orchestrator.report.compare.document import changes_document
 from orchestrator.report.compare.sides import Side
 from orchestrator.report.formats.text import to_text
 from orchestrator.report.render import render, to_short_markdown
-from tests.building.arms import ARMS_OF_CELLS, CPU, GRU, LSTM, PORTABLE, XLA
+from orchestrator.storage.tracking.limits import ANSWER_LIMIT
+from tests.building.arms import ARMS_OF_CELLS, CPU, GRU, LSTM, PORTABLE, UNROLL, XLA
 from tests.building.hardware import build_timing_use
 from tests.building.large_records import build_large_record
 from tests.building.records import build_record
@@ -34,12 +37,69 @@ DIGITS = DatasetRecord("digits", "0123456789abcdef", "scikit-learn", 1437, 360)
 def reports() -> dict[str, Callable[[], str]]:
     """Return the function that makes the text of each file: one of each format."""
     return {
-        "short-threads.txt": lambda: render(summarise(threads()), "text"),
+        "answers.txt": lambda: "\n".join(
+            render(summarise(record), "text", width=80) for record in _short()
+        ),
         "crossing.txt": lambda: render(summarise(crossing()), "text", full=True),
         "crossing.json": lambda: _of_no_version(render(summarise(crossing()), "json")),
-        "everything-short.md": lambda: to_short_markdown(everything(), 2000, "report.html"),
+        "everything-short.md": lambda: to_short_markdown(everything(), ANSWER_LIMIT, "report.html"),
         "changes.txt": lambda: to_text(changes_document(_changes())),
     }
+
+
+def _short() -> tuple[SweepRecord, ...]:
+    """Return the sweeps whose short reports are kept, each named after what it shows."""
+    ten = quickstart().trials
+    load = {"other_processes": 41.0}
+    busy = [change_trial(t, disturbance=load) if t.block < 4 else t for t in ten]
+    failure = "out_of_memory: the kernel ended the trainer at 15,109 MiB"
+    failures = [
+        change_trial(t, status="failed", failure=failure, metrics={}) if t.arm == XLA else t
+        for t in ten[:12]
+    ]
+    own = [
+        change_trial(t, metrics={"step_ms": t.metrics["step_ms"], "f1": 0.5 + 0.1 * (t.arm == XLA)})
+        for t in ten
+    ]
+    return (
+        quickstart(),
+        _of_quickstart(busy, name="busy"),
+        _of_quickstart([t for t in ten if t.arm == XLA], name="one-arm", arms=(XLA,)),
+        _of_quickstart(failures, name="failures", state="stopped", expected_trials=18),
+        replace(threads(), name="threads"),
+        _of_quickstart(own, name="own-objective", objectives={"f1": "maximize"}),
+    )
+
+
+def quickstart() -> SweepRecord:
+    """Return six configs on three implementations; XLA gains with the size, and compiles long."""
+    units = (40, 48, 60, 72, 96, 120)
+    speeds = {
+        PORTABLE: (1.0,) * 6,
+        XLA: (1.15, 1.3, 1.45, 1.6, 1.8, 2.1),
+        UNROLL: (1.2, 1.35, 1.5, 1.45, 1.6, 1.7),
+    }
+    trials = [
+        build_trial(
+            block,
+            arm,
+            config={"units": size, "layers": 1, "batch_size": 64},
+            step_ms=size / 8 / speeds[arm][block],
+            val_accuracy=0.86 + size / 4000 + 0.001 * ((block + place) % 3),
+            train_s=0.15 * size / 8 / speeds[arm][block],
+            compile_s=compile_s,
+        )
+        for block, size in enumerate(units)
+        for place, (arm, compile_s) in enumerate(((PORTABLE, 3.0), (XLA, 10.0), (UNROLL, 2.0)))
+    ]
+    return _of_quickstart(trials)
+
+
+def _of_quickstart(
+    trials: Sequence[FinishedTrial], arms: Sequence[Arm] = (PORTABLE, XLA, UNROLL), **changes: Any
+) -> SweepRecord:
+    start = StartCommand(("rnnsweep", "run", "quickstart"))
+    return build_record(trials, arms, start=start, sampler="tpe", datasets=(DIGITS,), **changes)
 
 
 def _changes() -> Changes:
