@@ -108,7 +108,7 @@ def answer(compared: Compared) -> Answers:
         leaders += leading
         if metric == time_metric or metric in results:
             contrasts += by_factors(matrix, judging)
-            contrasts += own_effects(matrix, design_of, judging)
+            contrasts += own_effects(matrix, baseline, design_of, judging)
         if metric == time_metric:
             along, curves = speed_along_sizes(matrix, baseline, design_of, judging)
             contrasts += along

@@ -16,7 +16,7 @@ from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
 from orchestrator.report.charts.look import CHART_CONFIG, DASHES, LIGHT, ROW_NAMES, SYMBOLS, TOKENS
 from orchestrator.report.document import Table, visible
-from orchestrator.report.wording import ArmNames
+from orchestrator.report.names import ArmNames
 
 _COLOURS = [f"var(--style-{i})" for i in range(len(LIGHT))]
 _TOKENS = {**TOKENS, **{f"style-{i}": hue for i, hue in enumerate(LIGHT)}}
@@ -36,8 +36,8 @@ Rows: TypeAlias = Iterable[Mapping[str, Any]]
 class Chart:
     """A chart of one part of the report.
 
-    `key` names its file, and `section` is the key of the section that it belongs to. `description`
-    is the chart in words, `table` has its numbers unless the section has them, and `notes` explain
+    `key` names its file, and `section` is the key of its part (`PARTS`). `description`
+    is the chart in words, `table` has its numbers unless the part has them, and `notes` explain
     it. `layers` are drawn on rows of `data`.
     """
 
