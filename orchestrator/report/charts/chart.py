@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from orchestrator.analysis.measures import MEASURES
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
 from orchestrator.report.charts.look import CHART_CONFIG, DASHES, LIGHT, ROW_NAMES, SYMBOLS, TOKENS
@@ -22,7 +21,6 @@ _COLOURS = [f"var(--style-{i})" for i in range(len(LIGHT))]
 _TOKENS = {**TOKENS, **{f"style-{i}": hue for i, hue in enumerate(LIGHT)}}
 _LONGEST = 60  # characters of a name; the tables of the report have full names
 _WILD = 100.0  # an interval is cut off if it is this many times the range of all values
-_TITLES = {measure.metric: measure.title for measure in MEASURES}
 
 
 Styles: TypeAlias = Mapping[Arm, int]
@@ -174,11 +172,6 @@ def short(text: str, longest: int = _LONGEST) -> str:
     if line == "__proto__":  # Vega groups rows in plain objects
         return f"{line}\u00a0"
     return line if len(line) <= longest else f"{line[: longest - 1]}…"
-
-
-def metric_title(metric: str) -> str:
-    """Return `step (ms)` for a measure of reports, and the name of any other metric."""
-    return _TITLES.get(metric, metric)
 
 
 def slug(text: str) -> str:

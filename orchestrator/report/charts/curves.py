@@ -21,11 +21,11 @@ from orchestrator.report.charts.chart import (
     arm_channels,
     axis,
     layer,
-    metric_title,
     slug,
 )
 from orchestrator.report.document import cell_text
 from orchestrator.report.names import ArmNames, grouped
+from orchestrator.report.parts.contrast_tables import metric_title
 from orchestrator.report.parts.sizes import crossing_text
 
 _MOST_MARKS = 24  # on one line: a few symbols identify it, more would hide it

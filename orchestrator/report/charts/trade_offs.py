@@ -8,9 +8,10 @@ from orchestrator.analysis.statistics.formatting import number
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.text import counted
 from orchestrator.report.charts import chart
-from orchestrator.report.charts.chart import Chart, Styles, arm_channels, axis, layer, metric_title
+from orchestrator.report.charts.chart import Chart, Styles, arm_channels, axis, layer
 from orchestrator.report.document import Column, make_table
 from orchestrator.report.names import ArmNames, config_phrase
+from orchestrator.report.parts.contrast_tables import metric_title
 
 
 def trade_off_charts(summary: ReportSummary, name: ArmNames, styles: Styles) -> Iterator[Chart]:
