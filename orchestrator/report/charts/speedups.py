@@ -6,13 +6,13 @@ from typing import Any
 
 from orchestrator.analysis.contrasts.contrast import Question, Verdict
 from orchestrator.analysis.statistics.estimates import CONFIDENCE
-from orchestrator.analysis.statistics.formatting import share
+from orchestrator.analysis.statistics.formatting import ratio, share
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.charts import chart
 from orchestrator.report.charts.chart import ROW, Chart, Styles, arm_channels, axis, layer, short
 from orchestrator.report.names import ArmNames
 from orchestrator.report.parts.contrast_tables import baseline_name, chosen
-from orchestrator.report.words import TIME_WORDS, effect_text, verdict_label
+from orchestrator.report.words import TIME_WORDS, verdict_label
 
 
 def speedup_charts(summary: ReportSummary, name: ArmNames, styles: Styles) -> Iterator[Chart]:
@@ -32,7 +32,7 @@ def speedup_charts(summary: ReportSummary, name: ArmNames, styles: Styles) -> It
         {
             "name": name(arm),
             "row": short(name(arm)),
-            "label": (label := f"{verdict_label(contrast)}: {effect_text(contrast)}"),
+            "label": (label := f"{verdict_label(contrast)}: {ratio(contrast.estimate)}"),
             "value": contrast.estimate.value,
             "low": contrast.estimate.low,
             "high": contrast.estimate.high,

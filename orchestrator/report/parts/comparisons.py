@@ -39,13 +39,14 @@ def comparisons_part(summary: ReportSummary, name: ArmNames) -> Section | None:
     if over_baseline:
         tables.append(contrast_table(summary, name, over_baseline))
     if of_leaders:
-        tables.append(contrast_table(summary, name, of_leaders, "fastest arm", "compared with"))
+        titles = "fastest arm", "compared with", "speed-up"
+        tables.append(contrast_table(summary, name, of_leaders, titles))
     if factors:
         titles = "best value", "compared with", "effect"
-        tables.append(contrast_table(summary, name, factors, *titles, by=True))
+        tables.append(contrast_table(summary, name, factors, titles, by=True))
     if different:
         titles = "gain", "compared with the gain", "effect"
-        tables.append(contrast_table(summary, name, different, *titles, by=True))
+        tables.append(contrast_table(summary, name, different, titles, by=True))
     if not tables:
         return None
     return Section(
@@ -65,7 +66,8 @@ def comparisons_part(summary: ReportSummary, name: ArmNames) -> Section | None:
 def _notes(
     summary: ReportSummary, name: ArmNames, metric: str, compared: tuple[Contrast, ...]
 ) -> Iterator[str]:
-    complete, every = len(summary.complete_blocks), len(summary.complete_blocks + summary.gaps)
+    complete = len(summary.complete_blocks)
+    every = complete + len(summary.gaps)
     yield (
         f"Speed-up: {metric_title(metric)} of the baseline ({baseline_name(summary, name)}) over "
         f"the arm's; geometric mean over configs. Complete on every arm: {complete} of "
@@ -74,8 +76,8 @@ def _notes(
     for contrast in compared[:1]:
         yield (
             f"Same: the interval is within {share(contrast.margin)} of 1. A verdict needs "
-            f"{MIN_BLOCKS} {contrast.unit}s. Intervals allow for the number of rows in a table "
-            f"(Holm); at most {share(1 - CONFIDENCE)} of sweeps have a wrong verdict among them."
+            f"{MIN_BLOCKS} {contrast.unit}s. Intervals allow for all comparisons of a question "
+            f"(Holm): at most {share(1 - CONFIDENCE)} of sweeps have a wrong verdict among them."
         )
 
 

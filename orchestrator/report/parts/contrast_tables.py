@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterable, Sequence
 from orchestrator.analysis.contrasts.contrast import Contrast, Question, Scale, Unit
 from orchestrator.analysis.measures import measure_of
 from orchestrator.analysis.statistics.estimates import CONFIDENCE
-from orchestrator.analysis.statistics.formatting import share
+from orchestrator.analysis.statistics.formatting import difference, ratio, share
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.document import Column, Table, make_table
 from orchestrator.report.names import ArmNames
-from orchestrator.report.words import effect_text, range_text, verdict_label
+from orchestrator.report.words import range_text, verdict_label
 from workloads.metrics import find_metric
 
 MOST_ROWS = 40
@@ -20,17 +20,19 @@ def contrast_table(
     summary: ReportSummary,
     name: ArmNames,
     contrasts: Sequence[Contrast],
-    subject: str = "arm",
-    reference: str | None = "baseline",
-    effect: str = "speed-up",
+    titles: tuple[str, str | None, str] = ("arm", "baseline", "speed-up"),
     *,
     by: bool = False,
+    show: Callable[[Contrast], str] | None = None,
 ) -> Table:
-    """Make a table with a row for each contrast, `MOST_ROWS` at most, under these titles.
+    """Make a table with a row for each contrast, `MOST_ROWS` at most.
 
-    The reference has no column if it has no title, or if there is only one. With `by` a column has
-    the metric. The values of single configs have a column where contrasts are ratios of arms.
+    The `titles` are of the subject, the reference and the effect. Effects are as the contrast has
+    them (a speed-up below 1 is slower), unless `show` writes them. The reference has no column if
+    it has no title, or if there is only one. With `by` a column has the metric. The values of
+    single configs have a column where contrasts are ratios of arms.
     """
+    subject, reference, effect = titles
     shown = shown_names(summary, name)
     has_reference = reference and len({contrast.reference for contrast in contrasts}) > 1
     unit = contrasts[0].unit if contrasts else Unit.CONFIG
@@ -42,12 +44,17 @@ def contrast_table(
             optional=True,
         ),
         Column("by", lambda contrast: metric_title(contrast.metric) if by else None, optional=True),
-        Column(f"{effect} ({share(CONFIDENCE)} CI)", effect_text, numeric=True),
+        Column(f"{effect} ({share(CONFIDENCE)} CI)", show or _effect, numeric=True),
         Column(f"{unit}s", lambda contrast: contrast.blocks),
         Column("verdict", verdict_label),
         Column("over configs", _over_configs, numeric=True, optional=True),
     ]
     return make_table(columns, contrasts[:MOST_ROWS])
+
+
+def _effect(contrast: Contrast) -> str:
+    text = ratio if contrast.scale == Scale.RATIO else difference
+    return text(contrast.estimate)
 
 
 def _over_configs(contrast: Contrast) -> str | None:

@@ -47,9 +47,8 @@ def _compared(summary: ReportSummary, name: ArmNames) -> Iterator[Table]:
     for metric in summary.results:
         contrasts = chosen(summary, metric, Question.BASELINE, Question.BEST)
         if contrasts:
-            yield contrast_table(
-                summary, name, contrasts, reference="compared with", effect=f"Δ {metric}"
-            )
+            titles = "arm", "compared with", f"Δ {metric}"
+            yield contrast_table(summary, name, contrasts, titles)
 
 
 def _best(summary: ReportSummary, name: ArmNames) -> Iterator[Table]:

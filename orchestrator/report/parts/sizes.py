@@ -4,10 +4,10 @@ import math
 from collections.abc import Iterator, Mapping
 from functools import partial
 
-from orchestrator.analysis.contrasts.contrast import Question, Unit, Verdict
+from orchestrator.analysis.contrasts.contrast import Contrast, Question, Scale, Unit, Verdict
 from orchestrator.analysis.contrasts.sizes import SpeedCurve
 from orchestrator.analysis.measures import measure_of
-from orchestrator.analysis.statistics.formatting import number, share
+from orchestrator.analysis.statistics.formatting import difference, inverse, number, ratio, share
 from orchestrator.analysis.statistics.regression import CurvePoint
 from orchestrator.analysis.summary import ComparedValues, ReportSummary
 from orchestrator.core.arms import Arm
@@ -129,10 +129,18 @@ def _effects(summary: ReportSummary, name: ArmNames) -> Iterator[Table]:
         on_speed = [contrast for contrast in effects if contrast.reference not in bases]
         different = [c for c in on_speed if c.verdict in (Verdict.BETTER, Verdict.WORSE)]
         if own:
-            yield contrast_table(summary, name, own, "param changed", None, f"effect on {metric}")
+            titles = "param changed", None, f"{metric} changes by"
+            yield contrast_table(summary, name, own, titles, show=_growth)
         if different:
             titles = "speed-up that depends on size", None, "changes by"
-            yield contrast_table(summary, name, different, *titles)
+            yield contrast_table(summary, name, different, titles)
+
+
+def _growth(contrast: Contrast) -> str:
+    """Write how many times as much time a changed param takes, or the difference of a result."""
+    if contrast.scale == Scale.RATIO:
+        return ratio(inverse(contrast.estimate))
+    return difference(contrast.estimate)
 
 
 def _curves(summary: ReportSummary, name: ArmNames) -> Iterator[Table]:
