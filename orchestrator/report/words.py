@@ -47,11 +47,8 @@ def verdict_label(contrast: Contrast) -> str:
 
 def verdict_word(contrast: Contrast) -> str:
     """Return the verdict alone: `faster` of a time, `better` of anything else."""
-    return _words_of(contrast.metric)[contrast.verdict]
-
-
-def _words_of(metric: str) -> Mapping[Verdict, str]:
-    return TIME_WORDS if find_metric(metric).unit in ("s", "ms", "µs") else WORDS
+    is_time = find_metric(contrast.metric).unit in ("s", "ms", "µs")
+    return (TIME_WORDS if is_time else WORDS)[contrast.verdict]
 
 
 def effect_text(contrast: Contrast, *, with_interval: bool = True) -> str:
@@ -61,7 +58,7 @@ def effect_text(contrast: Contrast, *, with_interval: bool = True) -> str:
         return difference(estimate) if with_interval else difference_value(estimate)
     shown = natural(estimate)
     text = ratio(shown) if with_interval else ratio_value(shown)
-    return text if shown is estimate else f"{text} {_words_of(contrast.metric)[Verdict.WORSE]}"
+    return text if shown is estimate else f"{text} {TIME_WORDS[Verdict.WORSE]}"
 
 
 def range_text(contrast: Contrast) -> str | None:
