@@ -10,9 +10,19 @@ from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.document import PARTS, Document, Section
 from orchestrator.report.names import PartBuilder, arm_names
 from orchestrator.report.parts.answer import answer_part, title
+from orchestrator.report.parts.comparisons import comparisons_part
+from orchestrator.report.parts.cost import cost_part
+from orchestrator.report.parts.quality import quality_part
+from orchestrator.report.parts.sizes import sizes_part
+from orchestrator.report.parts.trust import trust_part
 
 PARTS_OF_A_REPORT: Mapping[str, PartBuilder] = {
     "answer": answer_part,
+    "comparisons": comparisons_part,
+    "quality": quality_part,
+    "sizes": sizes_part,
+    "cost": cost_part,
+    "trust": trust_part,
 }
 """The function that makes each part of a full report, by its key of `PARTS`."""
 
