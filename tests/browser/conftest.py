@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Dialog, Page, expect, sync_playwright
 
 from orchestrator.analysis.summary import summarise
 from orchestrator.core.records import SweepRecord
-from orchestrator.report.formats.html import to_html
+from orchestrator.report.render import render
 from tests.commands import Command
 from tests.lacking import skip_here
 
@@ -61,7 +61,7 @@ def open_page(browser: Browser, tmp_path: Path) -> Iterator[Open]:
 
     def opened(record: SweepRecord, **settings: Any) -> WatchedPage:
         file = tmp_path / "report.html"
-        file.write_text(to_html(summarise(record)), encoding="utf-8")
+        file.write_text(render(summarise(record), "html"), encoding="utf-8")
         context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **settings})
         context.set_default_timeout(PATIENCE_MS)
         contexts.append(context)

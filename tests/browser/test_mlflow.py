@@ -6,9 +6,8 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from orchestrator.report.formats.html import to_html
 from orchestrator.report.formats.tracker_values import to_metrics
-from orchestrator.report.render import summarise, to_short_markdown
+from orchestrator.report.render import render, summarise, to_short_markdown
 from orchestrator.storage.tracking.limits import ANSWER_LIMIT
 from orchestrator.storage.tracking.reader import read_stored_sweep
 from orchestrator.storage.tracking.records import Answer
@@ -32,7 +31,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
             [build_full_trial(block, arm) for block in range(4) for arm in (PORTABLE, XLA)]
         )
         summary = summarise(read_stored_sweep(mlflow_address(path), "quickstart"))
-        texts = {"report.html": to_html(summary)}
+        texts = {"report.html": render(summary, "html")}
         answer = Answer(to_short_markdown(summary, ANSWER_LIMIT), to_metrics(summary), {})
         opened.close("complete", texts, answer)
     return Home(path)

@@ -26,7 +26,7 @@ from tests.building.specs import build_spec_text
 from tests.building.trials import build_failed_trial, build_trial
 from tests.documents import ROOT
 
-_PRINTED = re.compile(r"rnnsweep ([a-z]+(?:[^\n;`)(,.]|\.(?=[\w/]))*)")
+_PRINTED = re.compile(r"rnnsweep ([a-z]+(?:[^\n;`)(,.·]|\.(?=[\w/]))*)")
 """A command in a text that is not wrapped, up to the punctuation that ends it."""
 
 _SPACE = {"dropout": {"low": 0.0, "high": 0.5}}
@@ -128,7 +128,7 @@ def test_a_report_prints_commands_that_its_spec_accepts(search: str, problem: st
                 starts.append((Path(path), overrides))
                 assert call.kwargs["home"] == "runs" and start.in_python
                 waits |= {"python"} if "wait_quiet_s" in call.kwargs else set()
-    assert reading == {"report", "query"}
+    assert reading == {"report", "best"}
     assert waits == ({"run", "python"} if problem == "busy" else set())
     assert len(starts) >= 2 * len(STARTS) or problem == "open"
     for path, overrides in starts:

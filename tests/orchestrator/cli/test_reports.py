@@ -42,9 +42,9 @@ def report(stored: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
     ("name", "begins"),
     [
         ("r.html", "<!doctype html>"),
-        ("plain", "Sweep quickstart"),
-        ("r.pdf --format text", "Sweep quickstart"),
-        ("r.md --section cost", "# Sweep quickstart"),
+        ("plain", "quickstart · "),
+        ("r.pdf --format text", "quickstart · "),
+        ("r.md --section cost", "# quickstart · "),
     ],
 )
 def test_the_format_is_that_of_the_files_name(
@@ -82,7 +82,7 @@ def test_text_is_coloured_where_colours_are_wanted(
 def test_plots_are_drawn_with_the_report(report: Run, tmp_path: Path) -> None:
     folder = tmp_path / "plots"
     code, out, err = report("--plots", str(folder))
-    assert code == 0 and out.startswith("Sweep quickstart")
+    assert code == 0 and out.startswith("quickstart · ")
     drawn = [path.suffix for path in folder.iterdir()]
     assert err == f"wrote {len(drawn)} files into {folder}\n"
     assert drawn.count(".png") == drawn.count(".svg") > 0

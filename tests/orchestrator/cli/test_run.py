@@ -133,7 +133,7 @@ def test_failed_trials_and_a_stop_have_exit_codes_and_the_command_that_resumes(e
     )
     assert ends(RunResult(failed, None))[0] == 1
     code, out, err = ends(RunResult(failed, Stopped("a node is lost")))
-    assert code == 3 and out.startswith("Sweep quickstart")
+    assert code == 3 and out.startswith("quickstart · ")
     assert "a node is lost" in err and RESUME in err
     broken = build_record([build_trial(0, PORTABLE, status="failed", failure="error: it")])
     assert ends(RunResult(broken, None))[0] == 1
