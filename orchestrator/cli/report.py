@@ -25,6 +25,8 @@ from orchestrator.report.formats import FORMATS, SUFFIXES
 from orchestrator.storage.home import sweep_home
 from orchestrator.storage.tracking.trackers import tracking_uri
 
+_WITH_PARTS = " or ".join(name for name, each in FORMATS.items() if each.has_parts)
+
 _NOTES = """
 Text is the answer in some 20 lines, unless --full or --section asks for more. `html` is one
 self-contained page, which a browser opens without a network. With --address the report is made
@@ -64,7 +66,7 @@ on the head of the cluster and fetched, for stores that only it can reach.
     "parts",
     multiple=True,
     type=click.Choice([*PARTS]),
-    help="Write this part of the report; may be repeated (text and markdown).",
+    help=f"Write this part of the report; may be repeated ({_WITH_PARTS}).",
 )
 @options.dashboard_option()
 def report(  # noqa: PLR0913  (its options)
@@ -83,9 +85,8 @@ def report(  # noqa: PLR0913  (its options)
     form = form or options.usual_form(path, SUFFIXES)
     options.expect_no_terminal(form, path, sweep or "report")
     if (full or parts) and not FORMATS[form].has_parts:
-        with_parts = " or ".join(name for name, each in FORMATS.items() if each.has_parts)
         raise Refusal(
-            f"--{'full' if full else 'section'}: expected --format {with_parts}, "
+            f"--{'full' if full else 'section'}: expected --format {_WITH_PARTS}, "
             f"received {form}, which is always whole"
         )
     if address is not None and plots is not None:

@@ -37,7 +37,7 @@ class Report:
         return to_fragment(short_report(self.summary))
 
     def save(self, path: str | Path) -> None:
-        """Write the whole report: a page, Markdown, text or JSON, by the suffix of `path`.
+        """Write the whole report in the format of the suffix of `path`: `.html`, `.md`, `.json`.
 
         Raise ValueError for another suffix.
         """

@@ -68,11 +68,10 @@ def _words_of(metric: str) -> Mapping[Verdict, str]:
 
 def effect_text(contrast: Contrast, *, with_interval: bool = True) -> str:
     """Return how much better: `1.55 × (1.18–2.04)`, below 1 if worse; or `-0.002 (…)`."""
+    estimate = contrast.estimate
     if contrast.scale == Scale.DIFFERENCE:
-        write = difference if with_interval else difference_value
-    else:
-        write = ratio if with_interval else ratio_value
-    return write(contrast.estimate)
+        return difference(estimate) if with_interval else difference_value(estimate)
+    return ratio(estimate) if with_interval else ratio_value(estimate)
 
 
 def range_text(contrast: Contrast) -> str | None:

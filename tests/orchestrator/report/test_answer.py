@@ -393,10 +393,12 @@ def test_few_configs_have_the_start_that_gives_a_verdict(
     assert doubts_of(build_record(trials, **search))["few"].endswith(end)
 
 
-def test_an_open_verdict_has_the_configs_it_needs_unless_they_are_hopelessly_many() -> None:
-    for spread, is_said in ((0.05, True), (0.5, False)):
-        record = build_paired_record(8, lambda block, s=spread: math.exp(s * (-1) ** block))
-        assert ("open" in doubts_of(record)) == is_said
+@pytest.mark.parametrize(("spread", "is_said"), [(0.05, True), (0.5, False)])
+def test_an_open_verdict_has_the_configs_it_needs_unless_they_are_hopelessly_many(
+    spread: float, is_said: bool
+) -> None:
+    record = build_paired_record(8, lambda block: math.exp(spread * (-1) ** block))
+    assert ("open" in doubts_of(record)) == is_said
 
 
 def test_arms_that_cross_along_a_size_are_a_doubt_with_the_size() -> None:

@@ -16,7 +16,7 @@ from orchestrator.report.document import Document, Fact, Section, Table, visible
 from orchestrator.report.formats import FORMATS
 from orchestrator.report.formats.fragment import to_fragment
 from orchestrator.report.formats.text import to_markdown, to_text
-from orchestrator.report.names import arm_names
+from orchestrator.report.names import PartBuilder, arm_names
 from orchestrator.report.parts.answer import answer_part, arms_table, short_report
 from orchestrator.report.render import render, summarise, to_short_markdown
 from tests.building.arms import CPU, PORTABLE, XLA
@@ -169,11 +169,8 @@ def test_a_notebook_shows_facts_table_and_notes_without_markup_of_the_sweep(name
 
 
 def test_a_part_without_figures_says_so_if_it_is_chosen() -> None:
-    def nothing(*_: object) -> None:
-        return None
-
     summary = summarise(build_paired_record(8))
-    builders = {"answer": answer_part, "sizes": nothing}
+    builders: dict[str, PartBuilder] = {"answer": answer_part, "sizes": lambda *_: None}
     full = render(summary, "markdown", builders=builders)
     chosen = render(summary, "markdown", parts=["sizes"], builders=builders)
     assert "no figures" not in full and "no figures" in chosen
