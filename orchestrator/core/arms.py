@@ -126,17 +126,6 @@ class HardwareUse:
         usage = str(self.usage)
         return f"{class_name} [{usage}]" if usage else class_name
 
-    @property
-    def in_sentence(self) -> str:
-        """The use as a part of a sentence: `AMD EPYC (16 CPUs), timed only`."""
-        return self.sentence_with(self.hardware_class.in_sentence)
-
-    def sentence_with(self, class_name: str) -> str:
-        """Write the use as a part of a sentence, with a name for its class."""
-        if self.usage == Usage(measure="timing"):
-            return f"{class_name}, timed only"
-        return self.written_with(class_name)
-
 
 @dataclass(frozen=True, slots=True)
 class Variant:

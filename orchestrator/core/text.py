@@ -18,11 +18,6 @@ def is_or_are(number: int) -> str:
     return "is" if number == 1 else "are"
 
 
-def has_or_have(number: int) -> str:
-    """Return the verb after so many things."""
-    return "has" if number == 1 else "have"
-
-
 def joined(parts: Iterable[str]) -> str:
     """Return `a, b and c`; nothing for no part."""
     listed = list(parts)

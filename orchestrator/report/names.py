@@ -51,12 +51,10 @@ class ArmNames:
     """Names of arms; without their hardware if the whole sweep ran on one class.
 
     `places` has short names of hardware: without the host's CPU if only that class has such a GPU.
-    `places_in_sentences` has them as a sentence says them.
     """
 
     hardware: str | None
     places: Mapping[str, str] = field(default_factory=dict)
-    places_in_sentences: Mapping[str, str] = field(default_factory=dict)
 
     def __call__(self, arm: Arm | RequestedArm) -> str:
         """Return `tensorflow/cudnn`, or `gru: tensorflow/cudnn on NVIDIA H200`."""
@@ -70,10 +68,6 @@ class ArmNames:
     def place(self, hardware: object) -> str:
         """Return the short name of a hardware class."""
         return self.places.get(str(hardware), str(hardware))
-
-    def place_in_sentence(self, hardware: HardwareUse) -> str:
-        """Return the short name within a sentence: `AMD EPYC (2 CPUs), timed only`."""
-        return self.places_in_sentences.get(str(hardware), hardware.in_sentence)
 
     @property
     def where(self) -> str:
@@ -96,7 +90,7 @@ def arm_names(summary: ReportSummary) -> ArmNames:
     )
     if len({used_hardware.hardware_class for used_hardware in used}) == 1 and _differ_in_cpus(used):
         counts = {str(hardware): _cpus_text(hardware.usage) for hardware in used}
-        return ArmNames(None, counts, counts)
+        return ArmNames(None, counts)
     only_such_gpus = [
         (used_hardware, used_hardware.hardware_class.gpu)
         for used_hardware in used
@@ -106,7 +100,6 @@ def arm_names(summary: ReportSummary) -> ArmNames:
     return ArmNames(
         None,
         {str(hardware): hardware.written_with(gpu) for hardware, gpu in only_such_gpus},
-        {str(hardware): hardware.sentence_with(gpu) for hardware, gpu in only_such_gpus},
     )
 
 

@@ -53,11 +53,6 @@ class Matrix:
     disturbances: Mapping[tuple[Row, Arm], Disturbance]
     scopes: Mapping[Arm, frozenset[str]]
 
-    @property
-    def is_quiet_enough(self) -> bool:
-        """Whether no counted cell was disturbed."""
-        return not self.disturbances
-
     def mean(self, arm: Arm) -> float:
         """Return an arm's mean over the rows: geometric for a ratio, else arithmetic."""
         mean = float(self.values[:, self.arms.index(arm)].mean())

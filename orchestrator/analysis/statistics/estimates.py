@@ -68,17 +68,6 @@ def spread(values: Sequence[float]) -> Spread | None:
     return Spread(len(finite), median, lower, upper)
 
 
-def scaled(values: Spread, per: float) -> Spread:
-    """Return the spread in another unit, which is `per` of its present units."""
-    low, high = values.lower_quartile, values.upper_quartile
-    return Spread(
-        values.n,
-        values.median / per,
-        None if low is None else low / per,
-        None if high is None else high / per,
-    )
-
-
 def t_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate | None:
     """Return the mean with its Student t interval: mean ± t(n-1) * s / sqrt(n).
 
