@@ -35,13 +35,13 @@ def by_factors(matrix: Matrix, judging: Judging) -> tuple[Contrast, ...]:
 
     None for arms that differ in one factor alone: their own comparisons are the answer. Each factor
     is a family of all pairs of its values, because the best one is chosen by its own numbers; the
-    interactions of a factor are another one.
+    interactions of a factor are another one. An interaction of two factors is asked once.
     """
     arms = [arm for arm in matrix.arms if arm not in judging.other_mathematics]
     several = [factor for factor in FACTORS if len({factor.key(arm) for arm in arms}) > 1]
     if len(several) < 2 or not matrix.rows:
         return ()
-    found = list[Contrast]()
+    found, asked = list[Contrast](), set[frozenset[tuple[Arm, float]]]()
     for factor in several:
         grid = grid_of(factor, arms)
         if grid is None or len(grid.combinations) < 2:  # a single one is a pair of arms
@@ -53,7 +53,14 @@ def by_factors(matrix: Matrix, judging: Judging) -> tuple[Contrast, ...]:
         ]
         judged = judge_family(matrix, Question.FACTOR, pairs, judging)
         found += judged[: len(others)]  # the pairs of the best value come first
-        rows = _interactions(grid, several, best, others)
+        rows = [
+            row
+            for row in _interactions(grid, several, best, others)
+            if frozenset(row.weights.items()) not in asked
+        ]
+        for row in rows:
+            asked.add(frozenset(row.weights.items()))
+            asked.add(frozenset((arm, -weight) for arm, weight in row.weights.items()))
         found += judge_family(matrix, Question.INTERACTION, rows, judging)
     return tuple(found)
 

@@ -1,16 +1,14 @@
 """Break-evens: the number of steps after which a longer compilation pays off."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
 
 import numpy as np
 from scipy.special import stdtrit
 
-from orchestrator.analysis.measures import PER_STEP, value_of
+from orchestrator.analysis.contrasts.matrix import Matrix
 from orchestrator.analysis.pairing.baselines import Baseline
-from orchestrator.analysis.pairing.complete_rounds import CompleteRounds
 from orchestrator.analysis.statistics.estimates import (
     CONFIDENCE,
     MIN_BLOCKS,
@@ -19,7 +17,8 @@ from orchestrator.analysis.statistics.estimates import (
 )
 from orchestrator.core.arms import Arm
 
-_STEPS = tuple(metric for metric in PER_STEP if metric.endswith("_ms"))
+STEPS = ("step_ms", "predict_ms")
+"""What a compilation may pay off by: the first of these that was timed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +27,9 @@ class BreakEven:
 
     `steps` is the ratio of the means over `blocks` with Fieller's interval; None unless both a
     longer compilation and a shorter step are shown. A step is the prediction of a batch where
-    predictions were timed. Only trials of warm trainers count, as the first trial of a trainer
-    includes its start, or all if all trainers are fresh. Intervals are corrected for the number of
-    pairs in the report (Bonferroni).
+    predictions were timed. Only compilations of warm trainers count, as the first trial of a
+    trainer includes its start, or all if all trainers are fresh. Intervals are corrected for the
+    number of pairs in the report (Bonferroni).
     """
 
     arm: Arm
@@ -50,53 +49,39 @@ class _Expense:
 
 
 def break_evens(
-    rounds: CompleteRounds, baseline: Baseline | None, confidence: float = CONFIDENCE
+    compiled: Matrix,
+    timed: Matrix,
+    baseline: Baseline | None,
+    *,
+    excluded: Collection[Arm] = (),
+    confidence: float = CONFIDENCE,
 ) -> tuple[BreakEven, ...]:
     """Compare the compilation of each arm with its baseline's, of pairs with enough blocks.
 
-    The arm that compiles longer comes first. Intervals have the level `confidence` if there is one
-    pair.
+    `compiled` has the seconds of compiling, `timed` the milliseconds of a step. The arm that
+    compiles longer comes first. Pairs with an `excluded` arm are left out. Intervals have the level
+    `confidence` if there is one pair.
     """
-    every = [trial for arm in rounds.trials for trial in rounds.all_trials(arm)]
-    are_fresh = all(trial.trainer_trials == 0 for trial in every)
+    shared = [row for row in compiled.rows if row in timed.rows]
+    if len(shared) < MIN_BLOCKS:
+        return ()
+    arms = [arm for arm in compiled.arms if arm in timed.arms and arm not in excluded]
     pairs = [
-        (arm, base, expenses)
-        for arm, base in (baseline.pairs(rounds.trials) if baseline else [])
-        if base in rounds.trials
-        and arm.hardware == base.hardware
-        and arm.variant == base.variant
-        and len(expenses := _expenses(rounds, arm, base, are_fresh=are_fresh)) >= MIN_BLOCKS
+        (arm, base)
+        for arm, base in (baseline.pairs(arms) if baseline else [])
+        if base in arms and arm.hardware == base.hardware and arm.variant == base.variant
     ]
     corrected = 1 - (1 - confidence) / max(1, len(pairs))
-    return tuple(_break_even(*of_pair, corrected) for of_pair in pairs)
-
-
-def _expenses(rounds: CompleteRounds, arm: Arm, base: Arm, *, are_fresh: bool) -> list[_Expense]:
-    paid, of_base = (_paid(rounds, side, are_fresh=are_fresh) for side in (arm, base))
-    return [
-        _Expense(
-            fmean(compile_s for compile_s, _ in paid[block])
-            - fmean(compile_s for compile_s, _ in of_base[block]),
-            fmean(step_ms for _, step_ms in of_base[block])
-            - fmean(step_ms for _, step_ms in paid[block]),
-        )
-        for block in sorted(paid.keys() & of_base.keys())
-    ]
-
-
-def _paid(
-    rounds: CompleteRounds, arm: Arm, *, are_fresh: bool
-) -> dict[int, list[tuple[float, float]]]:
-    """Return seconds of compiling and milliseconds of a step of such trials, by block."""
-    paid: dict[int, list[tuple[float, float]]] = {}
-    for trial in rounds.all_trials(arm):
-        compile_s = value_of(trial, "compile_s")
-        steps = (value_of(trial, metric) for metric in _STEPS)
-        step_ms = next((value for value in steps if value is not None), None)
-        if compile_s is None or step_ms is None or (trial.trainer_trials == 0) != are_fresh:
-            continue
-        paid.setdefault(trial.block, []).append((compile_s, step_ms))
-    return paid
+    seconds, milliseconds = (
+        {arm: of.column(arm, shared) for arm in arms} for of in (compiled, timed)
+    )
+    found = []
+    for arm, base in pairs:
+        extra = (seconds[arm] - seconds[base]).tolist()
+        saved = (milliseconds[base] - milliseconds[arm]).tolist()
+        expenses = [_Expense(*of_row) for of_row in zip(extra, saved, strict=True)]
+        found.append(_break_even(arm, base, expenses, corrected))
+    return tuple(found)
 
 
 def _break_even(arm: Arm, base: Arm, expenses: Sequence[_Expense], confidence: float) -> BreakEven:
