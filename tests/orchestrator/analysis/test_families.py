@@ -5,12 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from orchestrator.analysis.contrasts.contrast import Contrast, Qualifier, Scale, Verdict, between
+from orchestrator.analysis.contrasts.contrast import Qualifier, Scale, Verdict, between
 from orchestrator.analysis.statistics.estimates import LEVEL, t_interval
 from orchestrator.analysis.summary import summarise
 from orchestrator.core.arms import Arm, Usage
 from orchestrator.core.criteria import AutoBlocks, Margins, ReportCriteria, ResultMargin
-from orchestrator.core.records import SweepRecord
 from tests.building.arms import CPU, PORTABLE, UNROLL, XLA
 from tests.building.asking import asked, matrix_of, only
 from tests.building.hardware import build_cpu_use, build_gpu_use, build_timing_use
