@@ -40,17 +40,13 @@ def verdicts(path: Path, home: Path, suffix: str) -> Verdicts:
     found = summarise(ended.record)
     for contrast in found.contrasts:
         is_speed = contrast.metric == found.time_metric
-        if contrast.question == Question.BASELINE and (
-            is_speed or contrast.metric in found.results
-        ):
-            estimate = contrast.estimate
-            name = contrast.subject.partition(" on ")[0]
-            given[f"{name}: {'speed' if is_speed else contrast.metric}"] = {
+        is_asked = is_speed or contrast.metric in found.results
+        if contrast.question == Question.BASELINE and is_asked:
+            arm, shown = contrast.subject.partition(" on ")[0], contrast.estimate
+            given[f"{arm}: {'speed' if is_speed else contrast.metric}"] = {
                 "verdict": verdict_word(contrast),
                 "qualifier": contrast.qualifier,
-                "interval": [
-                    round(end, 4) for end in (estimate.value, estimate.low, estimate.high)
-                ],
+                "interval": [round(end, 4) for end in (shown.value, shown.low, shown.high)],
             }
     return given
 

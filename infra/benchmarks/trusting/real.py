@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from infra.benchmarks import rig
 from infra.benchmarks.trusting.findings import Finding, Notebook
-from orchestrator.analysis.contrasts.contrast import Question, Verdict
+from orchestrator.analysis.contrasts import contrast as contrasts
 from orchestrator.analysis.summary import summarise
 from orchestrator.core.records import SweepRecord
 from orchestrator.report.words import TIME_WORDS, verdict_word
@@ -64,7 +64,7 @@ while time.monotonic() < end: pass
 _SECONDS_LONG = {**SMALL, "epochs": 60}
 """Trials take some seconds, because telemetry reads the node once a second."""
 
-_OPEN = TIME_WORDS[Verdict.OPEN]
+_OPEN = TIME_WORDS[contrasts.Verdict.OPEN]
 _POLL_S = 0.2
 _NOTICED = 0.8
 
@@ -118,7 +118,8 @@ def answer(question: Question, home: Path) -> dict[str, Any]:
             "qualifier": contrast.qualifier,
         }
         for contrast in summary.contrasts
-        if contrast.question == Question.BASELINE and contrast.metric == summary.time_metric
+        if contrast.question == contrasts.Question.BASELINE
+        and contrast.metric == summary.time_metric
     ]
     by_end = sorted(record.trials, key=lambda trial: trial.ended_s)
     return {

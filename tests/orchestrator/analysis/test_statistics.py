@@ -49,8 +49,9 @@ def test_the_spread_is_of_finite_values() -> None:
 
 def test_extreme_and_few_values() -> None:
     assert t_interval([]) is t_interval([1.3]) is None
-    equal, wild = t_interval([1.25] * 8), exponential(t_interval([-460.0, 460.0] * 2))
-    assert equal is not None and wild is not None
+    equal, logs = t_interval([1.25] * 8), t_interval([-460.0, 460.0] * 2)
+    assert equal is not None and logs is not None
+    wild = exponential(logs)
     assert (equal.low, equal.value, equal.high) == pytest.approx((1.25, 1.25, 1.25))
     assert (wild.low, wild.high) == (0.0, math.inf)
     huge, three = t_interval([1e300, -1e300] * 2), t_interval([1.0, 2.0, 3.0])
