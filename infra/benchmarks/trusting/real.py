@@ -108,7 +108,7 @@ def answer(question: Question, home: Path) -> dict[str, Any]:
     record = ended.record
     wrong = [trial.failure for trial in record.trials if trial.status in ("failed", "wrong_kernel")]
     assert record.trials and not wrong, f"{question.name}: {len(wrong)} trials failed: {wrong[:1]}"
-    summary, with_baseline = summarise(record), contrasts.Question.BASELINE
+    summary = summarise(record)
     comparisons = [
         {
             "arm": contrast.subject,
