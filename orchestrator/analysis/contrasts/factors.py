@@ -22,7 +22,10 @@ Combination: TypeAlias = Mapping[Hashable, Arm]
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The arms of a factor by its values, in every combination of others that has all values."""
+    """The arms of a factor by its values, in every combination of others that has all values.
+
+    There are two combinations or more: the values of a single one are a pair of arms.
+    """
 
     factor: Factor
     values: tuple[Hashable, ...]
@@ -44,7 +47,7 @@ def by_factors(matrix: Matrix, judging: Judging) -> tuple[Contrast, ...]:
     found, asked = list[Contrast](), set[frozenset[tuple[Arm, float]]]()
     for factor in several:
         grid = grid_of(factor, arms)
-        if grid is None or len(grid.combinations) < 2:  # a single one is a pair of arms
+        if grid is None:
             continue
         best, *others = order = _ordered(matrix, grid)
         pairs = [
@@ -66,9 +69,9 @@ def by_factors(matrix: Matrix, judging: Judging) -> tuple[Contrast, ...]:
 
 
 def grid_of(factor: Factor, arms: Sequence[Arm]) -> Grid | None:
-    """Return the largest grid with all values; values are left out until a combination has all.
+    """Return the grid of most values; values are left out until two combinations have all.
 
-    None if no combination of the other factors has two of the factor's values.
+    None if no two combinations of the other factors have two of the factor's values.
     """
     rows: dict[Hashable, dict[Hashable, Arm]] = {}
     for arm in arms:
@@ -77,7 +80,7 @@ def grid_of(factor: Factor, arms: Sequence[Arm]) -> Grid | None:
     values = list(texts)
     while len(values) > 1:
         complete = [row for row in rows.values() if all(value in row for value in values)]
-        if complete:
+        if len(complete) > 1:
             return Grid(factor, tuple(values), texts, tuple(complete))
         counts = {value: sum(value in row for row in rows.values()) for value in values}
         values.remove(min(reversed(values), key=lambda value: counts[value]))
