@@ -175,11 +175,11 @@ def _judging(compared: Compared, matrix: Matrix, margin: JudgedMargin | None) ->
     return Judging(
         margin.value,
         1 - CONFIDENCE,
-        diverged=_divergence(record),
+        diverged=divergence(record),
     )
 
 
-def _divergence(record: SweepRecord) -> Callable[[Arm, Arm], bool]:
+def divergence(record: SweepRecord) -> Callable[[Arm, Arm], bool]:
     """Return whether an arm's training diverged in a round that another arm completed."""
     complete, broken = ended_rounds(record)
 
