@@ -5,11 +5,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from orchestrator.analysis.contrasts.contrast import Contrast, Question, Verdict
 from orchestrator.analysis.contrasts.questions import Leader
-from orchestrator.analysis.summary import ReportSummary, summarise
+from orchestrator.analysis.summary import summarise
 from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
 from tests.building.arms import CPU, GPU, PORTABLE, UNROLL, XLA
@@ -17,7 +16,7 @@ from tests.building.asking import asked
 from tests.building.chance import most_by_chance
 from tests.building.hardware import build_timing_use
 from tests.building.known_records import UNITS, build_record_by_laws
-from tests.building.large_records import build_large_record, build_rich_record
+from tests.building.large_records import build_large_record
 from tests.building.noisy_sweeps import build_noisy_record, recorded_noise
 from tests.building.records import build_record
 from tests.building.trials import build_trial, change_trial
@@ -33,14 +32,6 @@ def timed_sweep(times: Mapping[Arm, float], noise: float = 0.01, seed: int = 0) 
     return build_record_by_laws(laws, configs, noise=noise, seed=seed)
 
 
-def check_pairs_are_unique(summary: ReportSummary) -> None:
-    pairs = Counter(
-        (frozenset((contrast.subject, contrast.reference)), contrast.metric)
-        for contrast in summary.contrasts
-    )
-    assert pairs and pairs.most_common(1)[0][1] == 1
-
-
 def test_no_pair_has_two_intervals_in_150_undisturbed_sweeps() -> None:
     """The leader and its baseline are the contrast of the baseline's family."""
     logs, random = recorded_noise(), np.random.default_rng(42)
@@ -48,7 +39,11 @@ def test_no_pair_has_two_intervals_in_150_undisturbed_sweeps() -> None:
     for _ in range(150):
         record = build_noisy_record(8, 4, random, logs)
         summary = summarise(record)
-        check_pairs_are_unique(summary)
+        pairs = Counter(
+            (frozenset((contrast.subject, contrast.reference)), contrast.metric)
+            for contrast in summary.contrasts
+        )
+        assert set(pairs.values()) == {1}
         leader = summary.leader("step_ms")
         assert leader is not None
         base = str(record.arms[0])
@@ -61,15 +56,6 @@ def test_no_pair_has_two_intervals_in_150_undisturbed_sweeps() -> None:
             assert contrast.question == question
             compared_leaders += is_of_baseline and contrast in summary.contrasts
     assert compared_leaders > 50  # from the leader's side, too
-
-
-@pytest.mark.parametrize(
-    "record",
-    [build_rich_record(), build_large_record(blocks=8, kernels=3)],
-    ids=["failures", "two hardware classes"],
-)
-def test_no_pair_has_two_intervals_in_a_rich_sweep(record: SweepRecord) -> None:
-    check_pairs_are_unique(summarise(record))
 
 
 def test_the_leader_is_compared_with_each_other_arm() -> None:
