@@ -27,9 +27,9 @@ class BreakEven:
 
     `steps` is the ratio of the means over `blocks` with Fieller's interval; None unless both a
     longer compilation and a shorter step are shown. A step is the prediction of a batch where
-    predictions were timed. Only compilations of warm trainers count, as the first trial of a
-    trainer includes its start, or all if all trainers are fresh. Intervals are corrected for the
-    number of pairs in the report (Bonferroni).
+    predictions were timed. Only trials of warm trainers count, as the first trial of a trainer
+    includes its start, or all if all trainers are fresh. Intervals are corrected for the number of
+    pairs in the report (Bonferroni).
     """
 
     arm: Arm
