@@ -1,10 +1,12 @@
 """Break-evens: the number of steps after which a longer compilation pays off."""
 
 import math
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from orchestrator.analysis.contrasts.matrix import Matrix
@@ -16,6 +18,8 @@ from orchestrator.analysis.statistics.estimates import (
     t_interval,
 )
 from orchestrator.core.arms import Arm
+
+Numbers: TypeAlias = NDArray[np.float64]
 
 STEPS = ("step_ms", "predict_ms")
 """What a compilation may pay off by: the first of these that was timed."""
@@ -38,14 +42,6 @@ class BreakEven:
     saved_step_ms: Estimate
     steps: Estimate | None
     blocks: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Expense:
-    """One block: the extra compile time of the arm, and the time saved per step."""
-
-    extra_compile_s: float
-    saved_step_ms: float
 
 
 def break_evens(
@@ -77,38 +73,32 @@ def break_evens(
     )
     found = []
     for arm, base in pairs:
-        extra = (seconds[arm] - seconds[base]).tolist()
-        saved = (milliseconds[base] - milliseconds[arm]).tolist()
-        expenses = [_Expense(*of_row) for of_row in zip(extra, saved, strict=True)]
-        found.append(_break_even(arm, base, expenses, corrected))
+        extra_s, saved_ms = seconds[arm] - seconds[base], milliseconds[base] - milliseconds[arm]
+        if extra_s.sum() >= 0:
+            found.append(_break_even(arm, base, extra_s, saved_ms, corrected))
+        else:
+            found.append(_break_even(base, arm, -extra_s, -saved_ms, corrected))
     return tuple(found)
 
 
-def _break_even(arm: Arm, base: Arm, expenses: Sequence[_Expense], confidence: float) -> BreakEven:
-    """Return the pair; the arm that compiles longer comes first."""
-    if math.fsum(expense.extra_compile_s for expense in expenses) < 0:
-        arm, base = base, arm
-        expenses = [
-            replace(e, extra_compile_s=-e.extra_compile_s, saved_step_ms=-e.saved_step_ms)
-            for e in expenses
-        ]
-    extra = t_interval([expense.extra_compile_s for expense in expenses], confidence)
-    saved = t_interval([expense.saved_step_ms for expense in expenses], confidence)
+def _break_even(
+    arm: Arm, base: Arm, extra_s: Numbers, saved_ms: Numbers, confidence: float
+) -> BreakEven:
+    """Return the pair by the blocks' seconds of compiling and milliseconds of a step."""
+    extra = t_interval(extra_s.tolist(), confidence)
+    saved = t_interval(saved_ms.tolist(), confidence)
     assert extra is not None  # of MIN_BLOCKS blocks
     assert saved is not None
     pays = extra.low > 0 and saved.low > 0
-    steps = _ratio_of_means(expenses, confidence) if pays else None
-    return BreakEven(arm, base, extra, saved, steps, len(expenses))
+    steps = _ratio_of_means(1000 * extra_s, saved_ms, confidence) if pays else None
+    return BreakEven(arm, base, extra, saved, steps, len(extra_s))
 
 
-def _ratio_of_means(expenses: Sequence[_Expense], confidence: float) -> Estimate:
-    """Return the steps: mean seconds over mean milliseconds, with Fieller's interval."""
-    # Both means are above 0. Source: Fieller, "Some problems in interval estimation",
-    # Journal of the Royal Statistical Society B 16(2), 1954: the ratios r for which the mean of
-    # x - r y does not differ from 0.
-    x = np.array([1000 * expense.extra_compile_s for expense in expenses])
-    y = np.array([expense.saved_step_ms for expense in expenses])
-    n = len(expenses)
+def _ratio_of_means(x: Numbers, y: Numbers, confidence: float) -> Estimate:
+    """Return the ratio of two means that are above 0, with Fieller's interval."""
+    # Source: Fieller, "Some problems in interval estimation", Journal of the Royal Statistical
+    # Society B 16(2), 1954: the ratios r for which the mean of x - r y does not differ from 0.
+    n = len(x)
     (xx, xy), (_, yy) = np.cov(x, y) / n
     t2 = float(stdtrit(n - 1, (1 + confidence) / 2)) ** 2
     a, b, c = y.mean() ** 2 - t2 * yy, x.mean() * y.mean() - t2 * xy, x.mean() ** 2 - t2 * xx
