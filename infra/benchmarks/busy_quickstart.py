@@ -17,8 +17,10 @@ import yaml
 
 from infra.benchmarks import rig
 from infra.benchmarks.other_work import other_work
+from orchestrator.analysis.contrasts.contrast import Question, Verdict
+from orchestrator.analysis.summary import summarise
 from orchestrator.api import run_sweep
-from orchestrator.report.render import summarise
+from orchestrator.report.words import WORDS, verdict_word
 from orchestrator.storage.home import sweep_home
 from orchestrator.storage.tracking.mlflow.address import default_mlflow_uri
 
@@ -35,19 +37,15 @@ def verdicts(path: Path, home: Path, suffix: str) -> Verdicts:
     ended = run_sweep(spec, home=home, tracking_uri=default_mlflow_uri(home, {}))
     assert ended.stopped is None, ended.stopped
     given: dict[str, dict[str, Any]] = {}
-    for comparison in summarise(ended.record).comparisons:
-        name = comparison.arm.short_name
-        if speedup := comparison.speedup:
-            given[f"{name}: speed"] = {
-                "verdict": comparison.verdict,
-                "qualifier": comparison.qualifier,
-                "interval": [round(end, 3) for end in (speedup.value, speedup.low, speedup.high)],
-                "disturbed": len(comparison.disturbed),
-            }
-        for result in comparison.results:
-            shown = result.shown
-            given[f"{name}: {result.metric}"] = {
-                "verdict": result.verdict,
+    found = summarise(ended.record)
+    for contrast in found.contrasts:
+        is_speed = contrast.metric == found.time_metric
+        is_asked = is_speed or contrast.metric in found.results
+        if contrast.question == Question.BASELINE and is_asked:
+            arm, shown = contrast.subject.partition(" on ")[0], contrast.estimate
+            given[f"{arm}: {'speed' if is_speed else contrast.metric}"] = {
+                "verdict": verdict_word(contrast),
+                "qualifier": contrast.qualifier,
                 "interval": [round(end, 4) for end in (shown.value, shown.low, shown.high)],
             }
     return given
@@ -64,11 +62,11 @@ def summary(quiet: Sequence[Verdicts], busy: Sequence[Verdicts]) -> dict[str, di
             Counter(run[question]["verdict"] for run in runs if question in run)
             for runs in (quiet, busy)
         )
-        decided = {verdict for verdict in usual if verdict != "inconclusive"}
+        decided = {verdict for verdict in usual if verdict != WORDS[Verdict.OPEN]}
         contradicting = sum(
             number
             for verdict, number in beside.items()
-            if decided and verdict not in {*decided, "inconclusive"}
+            if decided and verdict not in {*decided, WORDS[Verdict.OPEN]}
         )
         counts[question] = {"quiet": usual, "busy": beside, "contradicting": contradicting}
     return counts

@@ -6,7 +6,7 @@ the script take turns by slices, in a seeded random order, in processes that are
 each repeat. The interval is over the repeats.
 
 Target: a step takes at most 1.03 × as long as in the script. If the interval covers the target, the
-verdict is inconclusive.
+verdict is open.
 """
 
 import json
@@ -156,7 +156,8 @@ def _ask(stdin: IO[str], stdout: IO[str], steps: int) -> float:
 
 def _row(name: str, repeats: Sequence[Sequence[tuple[float, float]]]) -> dict[str, Any]:
     logs = [fmean(math.log(trial / script) for trial, script in pairs) for pairs in repeats]
-    ratio, every = exponential(t_interval(logs)), [pair for pairs in repeats for pair in pairs]
+    interval, every = t_interval(logs), [pair for pairs in repeats for pair in pairs]
+    ratio = exponential(interval) if interval else None
     return {
         "name": name,
         "step_ms": median(trial for trial, _ in every),

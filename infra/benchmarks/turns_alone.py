@@ -100,8 +100,9 @@ def compare(kind: str, home: Path) -> dict[str, Any]:
             for block in sorted({block for block, _ in times})
             if (block, arms[0]) in times and (block, arms[1]) in times
         ]
-        interval = estimates.exponential(estimates.t_interval(logs))
-        assert interval is not None, f"{kind}: fewer than two configs on both arms"
+        of_logs = estimates.t_interval(logs)
+        assert of_logs is not None, f"{kind}: fewer than two configs on both arms"
+        interval = estimates.exponential(of_logs)
         row[way] = f"{interval.value:.2f} × ({interval.low:.2f}–{interval.high:.2f})"
     results = [
         {(t.block, t.arm.implementation): t.metrics.get(result) for t in trials}

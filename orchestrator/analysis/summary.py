@@ -9,7 +9,6 @@ from statistics import fmean
 from typing import Any
 
 from orchestrator.analysis.arms import arm_summary, best_configs
-from orchestrator.analysis.arms.break_even import BreakEven, break_evens
 from orchestrator.analysis.arms.choice import ArmChoice, choose_arm
 from orchestrator.analysis.arms.mathematics import (
     Mathematics,
@@ -22,6 +21,7 @@ from orchestrator.analysis.arms.published_results import (
 )
 from orchestrator.analysis.arms.targets import Target, reach
 from orchestrator.analysis.contrasts.answers import Answers, Compared, answer
+from orchestrator.analysis.contrasts.break_even import STEPS, BreakEven, break_evens
 from orchestrator.analysis.contrasts.contrast import Contrast, Scale, Unit, between
 from orchestrator.analysis.contrasts.matrix import Matrix, build_matrix
 from orchestrator.analysis.contrasts.questions import Leader
@@ -238,9 +238,7 @@ def summarise(
         margins=answers.margins,
         values=tuple(map(ComparedValues.of, answers.matrices.values())),
         curves=answers.curves,
-        break_evens=break_evens(
-            trained.without(different), picked, confidence_for(record.criteria.auto_blocks)
-        ),
+        break_evens=_break_evens(compared),
         # Each arm by itself
         arms=arms,
         measures=measures,
@@ -287,6 +285,19 @@ def compare(
         other_mathematics=frozenset(
             arm for arm, compared in mathematics.items() if compared.is_different
         ),
+    )
+
+
+def _break_evens(compared: Compared) -> tuple[BreakEven, ...]:
+    timed = next((matrix for metric in STEPS if (matrix := compared.matrix(metric)).rows), None)
+    if timed is None:
+        return ()
+    return break_evens(
+        compared.matrix("compile_s"),
+        timed,
+        compared.baseline,
+        excluded=compared.other_mathematics,
+        confidence=confidence_for(compared.record.criteria.auto_blocks),
     )
 
 

@@ -17,13 +17,13 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.analysis.comparisons.speed import Comparison
+from orchestrator.analysis.contrasts.contrast import Contrast
 from orchestrator.analysis.statistics.batch_means import half_width, planned_looks
 from orchestrator.analysis.stopping import PrecisionReached
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import AutoBlocks, ReportCriteria, Timing
 from orchestrator.core.records import SweepRecord
-from orchestrator.report.render import summarise
+from tests.building.asking import only
 from tests.building.hardware import build_cpu_use
 from tests.building.records import build_record
 from tests.building.trials import build_trial
@@ -98,12 +98,11 @@ def slice_until_narrow(
     return look, statistics.fmean(ratios[:look]), half
 
 
-def draw_until_enough(truth: float, logs: Logs, random: np.random.Generator) -> Comparison:
+def draw_until_enough(truth: float, logs: Logs, random: np.random.Generator) -> Contrast:
     record = build_noisy_record(_AUTO.most, 2, random, logs, speeds=(1.0, truth))
     rule = PrecisionReached(_AUTO, record.arms, 1)
     decisions = (rule.add_outcome(finished) for finished in record.trials)
     blocks = next(decision.blocks for decision in decisions if decision is not None)
     trials = tuple(finished for finished in record.trials if finished.block < blocks)
     stopped = replace(record, trials=trials, blocks=blocks, expected_trials=len(trials))
-    (comparison,) = summarise(replace(stopped, criteria=_CRITERIA)).comparisons
-    return comparison
+    return only(replace(stopped, criteria=_CRITERIA))

@@ -16,8 +16,10 @@ from typing import Any, Literal
 
 from infra.benchmarks import rig
 from infra.benchmarks.trusting.findings import Finding, Notebook
+from orchestrator.analysis.contrasts import contrast as contrasts
+from orchestrator.analysis.summary import summarise
 from orchestrator.core.records import SweepRecord
-from orchestrator.report.render import summarise
+from orchestrator.report.words import TIME_WORDS, verdict_word
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import read
 from tests.building.chance import fewest_by_chance, most_by_chance
@@ -62,6 +64,7 @@ while time.monotonic() < end: pass
 _SECONDS_LONG = {**SMALL, "epochs": 60}
 """Trials take some seconds, because telemetry reads the node once a second."""
 
+_OPEN = TIME_WORDS[contrasts.Verdict.OPEN]
 _POLL_S = 0.2
 _NOTICED = 0.8
 
@@ -105,16 +108,18 @@ def answer(question: Question, home: Path) -> dict[str, Any]:
     record = ended.record
     wrong = [trial.failure for trial in record.trials if trial.status in ("failed", "wrong_kernel")]
     assert record.trials and not wrong, f"{question.name}: {len(wrong)} trials failed: {wrong[:1]}"
+    summary = summarise(record)
     comparisons = [
         {
-            "arm": str(comparison.arm),
-            "verdict": comparison.verdict,
-            "pairs": len(comparison.pairs),
-            "speedup": comparison.speedup and dataclasses.asdict(comparison.speedup),
-            "quiet_only": comparison.quiet_only,
-            "reason": comparison.reason,
+            "arm": contrast.subject,
+            "verdict": verdict_word(contrast),
+            "pairs": contrast.blocks,
+            "speedup": dataclasses.asdict(contrast.estimate),
+            "qualifier": contrast.qualifier,
         }
-        for comparison in summarise(record).comparisons
+        for contrast in summary.contrasts
+        if contrast.question == contrasts.Question.BASELINE
+        and contrast.metric == summary.time_metric
     ]
     by_end = sorted(record.trials, key=lambda trial: trial.ended_s)
     return {
@@ -139,7 +144,7 @@ def busy_s(record: SweepRecord, without_block: int | None = None) -> float:
 
 
 def covering(answers: Sequence[Mapping[str, Any]], truth: float) -> int:
-    speedups = [answer["speedup"] for answer in answers if answer["speedup"]]
+    speedups = [answer["speedup"] for answer in answers]
     return sum(speedup["low"] <= truth <= speedup["high"] for speedup in speedups)
 
 
@@ -231,7 +236,7 @@ def adaptive(home: Path, notebook: Notebook, epochs: int = 500) -> list[Finding]
             f"arms timed in slices get the verdicts of trainings of {epochs} epochs, and speed-ups"
             " whose intervals overlap with theirs",
             "; ".join(f"{first['verdict']} and {second['verdict']}" for first, second in pairs),
-            all(first["verdict"] == second["verdict"] != "inconclusive" for first, second in pairs)
+            all(first["verdict"] == second["verdict"] != _OPEN for first, second in pairs)
             and all(a["low"] <= b["high"] and b["low"] <= a["high"] for a, b in speeds),
             [
                 f"{', '.join(map(ratio_text, answer['comparisons']))}; {answer['warm_s']:.0f} s"
@@ -282,7 +287,7 @@ def hogged(folder: SweepFolder, after: int, during: int) -> Iterator[threading.E
 def hog(home: Path, notebook: Notebook, blocks: int = 12) -> list[Finding]:
     findings: list[Finding] = []
     for what, other, right in (
-        ("equal arms", AGAIN, ("same", "inconclusive")),
+        ("equal arms", AGAIN, ("same", _OPEN)),
         ("an arm a third slower", SLOW_THIRD, ("slower",)),
     ):
         name = f"trust-hog-{other.partition('+')[2].replace('_', '-')}"

@@ -1,8 +1,8 @@
 """All contrasts of a sweep: for each metric one matrix, and every question on it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from statistics import fmean
 
 from orchestrator.analysis.contrasts.contrast import Contrast, Scale
@@ -31,7 +31,7 @@ EXPENSES_COMPARED = tuple(metric.name for metric in METRICS if metric.is_compare
 _STEPS_OF_UNLIKE_BATCHES = ("sample_us", "predict_sample_us")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Compared:
     """The trials of a sweep as they are compared.
 
@@ -45,6 +45,19 @@ class Compared:
     trained: CompleteRounds
     timed: CompleteRounds
     other_mathematics: frozenset[Arm] = frozenset()
+
+    @cached_property
+    def are_fresh(self) -> bool:
+        """Whether each trial had a trainer process of its own."""
+        every = (t for arm in self.trained.trials for t in self.trained.all_trials(arm))
+        return all(trial.trainer_trials == 0 for trial in every)
+
+    def matrix(self, metric: str, direction: Direction = "minimize") -> Matrix:
+        """Return the matrix of a metric, over the trials whose trainers make it comparable."""
+        measure = measure_of(find_metric(metric))
+        if self.are_fresh:
+            measure = replace(measure, trainer="any")
+        return build_matrix(self.rounds_of(metric), measure, direction)
 
     def rounds_of(self, metric: str) -> CompleteRounds:
         """Return the rounds whose trials have comparable values of a metric."""
@@ -91,11 +104,9 @@ def answer(compared: Compared) -> Answers:
     curves: tuple[SpeedCurve, ...] = ()
     matrices, margins = dict[str, Matrix](), dict[str, JudgedMargin]()
     for metric, direction in metrics.items():
-        if metric in FRESH_ONLY and not _are_all_fresh(compared.trained):
+        if metric in FRESH_ONLY and not compared.are_fresh:
             continue
-        matrix = build_matrix(
-            compared.rounds_of(metric), measure_of(find_metric(metric)), direction
-        )
+        matrix = compared.matrix(metric, direction)
         if not matrix.rows:
             continue
         matrices[metric] = matrix
@@ -139,12 +150,6 @@ def time_metric_of(timed: CompleteRounds) -> str | None:
 
 def _has(rounds: CompleteRounds, arm: Arm, metric: str) -> bool:
     return any((value_of(trial, metric) or 0) > 0 for trial in rounds.all_trials(arm))
-
-
-def _are_all_fresh(rounds: CompleteRounds) -> bool:
-    return all(
-        trial.trainer_trials == 0 for arm in rounds.trials for trial in rounds.all_trials(arm)
-    )
 
 
 def _designs(record: SweepRecord) -> Callable[[tuple[int, ...]], Design]:

@@ -102,19 +102,16 @@ class Contrast:
     def turned(self) -> "Contrast":
         """Return the same comparison with subject and reference exchanged."""
         opposite = {Verdict.BETTER: Verdict.WORSE, Verdict.WORSE: Verdict.BETTER}
-        if self.scale == Scale.RATIO:
-            estimate = inverse(self.estimate)
-            lowest, highest = 1 / self.highest, 1 / self.lowest
-        else:
-            estimate = inverse_difference(self.estimate)
-            lowest, highest = -self.highest, -self.lowest
+        turn = inverse if self.scale == Scale.RATIO else inverse_difference
+        estimate = turn(self.estimate)
+        ends = turn(replace(self.estimate, low=self.lowest, high=self.highest))
         return replace(
             self,
             subject=self.reference,
             reference=self.subject,
             estimate=estimate,
-            lowest=lowest,
-            highest=highest,
+            lowest=ends.low,
+            highest=ends.high,
             verdict=opposite.get(self.verdict, self.verdict),
         )
 

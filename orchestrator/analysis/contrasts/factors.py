@@ -22,7 +22,10 @@ Combination: TypeAlias = Mapping[Hashable, Arm]
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The arms of a factor by its values, in every combination of others that has all values."""
+    """The arms of a factor by its values, in every combination of others that has all values.
+
+    There are two combinations or more: the values of a single one are a pair of arms.
+    """
 
     factor: Factor
     values: tuple[Hashable, ...]
@@ -35,16 +38,16 @@ def by_factors(matrix: Matrix, judging: Judging) -> tuple[Contrast, ...]:
 
     None for arms that differ in one factor alone: their own comparisons are the answer. Each factor
     is a family of all pairs of its values, because the best one is chosen by its own numbers; the
-    interactions of a factor are another one.
+    interactions of a factor are another one. An interaction of two factors is asked once.
     """
     arms = [arm for arm in matrix.arms if arm not in judging.other_mathematics]
     several = [factor for factor in FACTORS if len({factor.key(arm) for arm in arms}) > 1]
     if len(several) < 2 or not matrix.rows:
         return ()
-    found = list[Contrast]()
+    found, asked = list[Contrast](), set[frozenset[tuple[Arm, float]]]()
     for factor in several:
         grid = grid_of(factor, arms)
-        if grid is None or len(grid.combinations) < 2:  # a single one is a pair of arms
+        if grid is None:
             continue
         best, *others = order = _ordered(matrix, grid)
         pairs = [
@@ -53,15 +56,22 @@ def by_factors(matrix: Matrix, judging: Judging) -> tuple[Contrast, ...]:
         ]
         judged = judge_family(matrix, Question.FACTOR, pairs, judging)
         found += judged[: len(others)]  # the pairs of the best value come first
-        rows = _interactions(grid, several, best, others)
+        rows = [
+            row
+            for row in _interactions(grid, several, best, others)
+            if frozenset(row.weights.items()) not in asked
+        ]
+        for row in rows:
+            asked.add(frozenset(row.weights.items()))
+            asked.add(frozenset((arm, -weight) for arm, weight in row.weights.items()))
         found += judge_family(matrix, Question.INTERACTION, rows, judging)
     return tuple(found)
 
 
 def grid_of(factor: Factor, arms: Sequence[Arm]) -> Grid | None:
-    """Return the largest grid with all values; values are left out until a combination has all.
+    """Return the grid of most values; values are left out until two combinations have all.
 
-    None if no combination of the other factors has two of the factor's values.
+    None if no two combinations of the other factors have two of the factor's values.
     """
     rows: dict[Hashable, dict[Hashable, Arm]] = {}
     for arm in arms:
@@ -70,7 +80,7 @@ def grid_of(factor: Factor, arms: Sequence[Arm]) -> Grid | None:
     values = list(texts)
     while len(values) > 1:
         complete = [row for row in rows.values() if all(value in row for value in values)]
-        if complete:
+        if len(complete) > 1:
             return Grid(factor, tuple(values), texts, tuple(complete))
         counts = {value: sum(value in row for row in rows.values()) for value in values}
         values.remove(min(reversed(values), key=lambda value: counts[value]))

@@ -6,6 +6,7 @@ of one question and metric are one family, whose intervals allow for their numbe
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -113,7 +114,6 @@ def judge_over_own_blocks(
         judgement = next(judgements) if is_judged else None
         corrected = judgement.corrected if judgement else None
         verdict = _VERDICTS[judgement.conclusion] if judgement else Verdict.OPEN
-        needed = judgement.blocks_needed if judgement else None
         ends = _shown(matrix, _of_one(min(of_row))), _shown(matrix, _of_one(max(of_row)))
         contrasts.append(
             Contrast(
@@ -130,7 +130,7 @@ def judge_over_own_blocks(
                 margin=judging.margin,
                 verdict=_uncontradicted(verdict, row, judging),
                 qualifier=qualifier,
-                more_blocks=needed.more_blocks if needed else None,
+                more_blocks=judgement.more_blocks if judgement else None,
             )
         )
     return tuple(contrasts)
@@ -162,11 +162,16 @@ def _qualifier(matrix: Matrix, row: Row, judging: Judging) -> Qualifier | None:
     """Return what limits a verdict, the strongest limit first."""
     if any(arm in judging.other_mathematics for arm in row.weights):
         return Qualifier.OTHER_MATHEMATICS
-    if len({work_of(matrix, arm) for arm in row.weights}) > 1:
+    if _works(matrix, row, 1.0) != _works(matrix, row, -1.0):
         return Qualifier.UNLIKE_WORK
     if len(matrix.rows) < MIN_BLOCKS:
         return Qualifier.FEW
     return Qualifier.BUSY if matrix.disturbed_rows(row.weights) else None
+
+
+def _works(matrix: Matrix, row: Row, sign: float) -> Counter[object]:
+    """Return how many arms of one side did each work."""
+    return Counter(work_of(matrix, arm) for arm, weight in row.weights.items() if sign * weight > 0)
 
 
 def work_of(matrix: Matrix, arm: Arm) -> object:

@@ -58,6 +58,11 @@ class Matrix:
         mean = float(self.values[:, self.arms.index(arm)].mean())
         return math.exp(mean) if self.scale == Scale.RATIO else mean
 
+    def column(self, arm: Arm, rows: Collection[Row]) -> NDArray[np.float64]:
+        """Return an arm's values in some of the rows, in the metric's own unit."""
+        of_arm = self.values[[row in rows for row in self.rows], self.arms.index(arm)]
+        return np.exp(of_arm) if self.scale == Scale.RATIO else of_arm
+
     def combined(self, weights: Mapping[Arm, float]) -> list[float]:
         """Return the sum of the arms' values with these weights, for each row."""
         columns = [self.arms.index(arm) for arm in weights]
@@ -66,7 +71,8 @@ class Matrix:
     def disturbed_rows(self, arms: Iterable[Arm]) -> list[Row]:
         """Return the rows in which one of these arms was disturbed."""
         wanted = set(arms)
-        return sorted({row for row, arm in self.disturbances if arm in wanted}, key=str)
+        disturbed = {row for row, arm in self.disturbances if arm in wanted}
+        return [row for row in self.rows if row in disturbed]
 
     def disturbance(self, arms: Iterable[Arm]) -> Disturbance:
         """Return the causes for which cells of these arms were disturbed, with their medians."""
@@ -83,7 +89,8 @@ def build_matrix(
 
     A result of training is compared by differences, everything else by ratios of positive values.
     Arms without the metric have no column, and neither have arms of an earlier start that lack some
-    of the rounds, unless all arms do. Trials count as `Measure.counts` has it.
+    of the rounds, if two others have all. Energies of several or unknown devices are not compared.
+    Trials count as `Measure.counts` has it.
     """
     metric = find_metric(measure.metric)
     scale = Scale.DIFFERENCE if metric.is_result else Scale.RATIO
@@ -91,10 +98,10 @@ def build_matrix(
         arm: values
         for arm in rounds.trials
         if _can_have(arm, measure.metric)
-        and len(_scopes(rounds, arm, measure.metric)) <= 1
+        and _has_one_scope(_scopes(rounds, arm, measure.metric))
         and (values := _values(rounds, arm, measure, scale))
     }
-    whole = [arm for arm, values in by_arm.items() if len(values) == len(rounds.rounds)]
+    whole = [arm for arm in by_arm if len(rounds.trials[arm]) == len(rounds.rounds)]
     arms = whole if len(whole) > 1 else [*by_arm]
     shared = set[Round].intersection(*(set(by_arm[arm]) for arm in arms)) if arms else set()
     if scale == Scale.RATIO:
@@ -163,6 +170,10 @@ def _scopes(rounds: CompleteRounds, arm: Arm, metric: str) -> frozenset[str]:
     if metric not in WITH_ENERGY_SCOPE:
         return frozenset()
     return scopes_of(rounds.all_trials(arm), (metric,))
+
+
+def _has_one_scope(scopes: frozenset[str]) -> bool:
+    return len(scopes) <= 1 and "" not in scopes
 
 
 def _disturbances(

@@ -67,13 +67,18 @@ def _groups(matrix: Matrix, judging: Judging) -> list[tuple[str, list[Arm]]]:
     if not matrix.rows:
         return []
     comparable = [arm for arm in matrix.arms if arm not in judging.other_mathematics]
-    works = [work_of(matrix, arm) for arm in comparable]
-    usual = max(works, key=works.count, default=None)
-    alike = [arm for arm, work in zip(comparable, works, strict=True) if work == usual]
     by_hardware: dict[str, list[Arm]] = {}
-    for arm in alike:
+    for arm in comparable:
         by_hardware.setdefault(str(arm.hardware), []).append(arm)
-    groups = [(hardware, arms) for hardware, arms in by_hardware.items() if len(arms) > 1]
-    if len(by_hardware) > 1:
-        groups.append(("", alike))
-    return groups
+    groups = [(hardware, _of_usual_work(matrix, arms)) for hardware, arms in by_hardware.items()]
+    every = _of_usual_work(matrix, comparable)
+    if len({arm.hardware for arm in every}) > 1:
+        groups.append(("", every))
+    return [(hardware, arms) for hardware, arms in groups if len(arms) > 1]
+
+
+def _of_usual_work(matrix: Matrix, arms: Sequence[Arm]) -> list[Arm]:
+    """Return the arms that did the work which most of them did; the first one's of equally many."""
+    works = [work_of(matrix, arm) for arm in arms]
+    usual = max(works, key=works.count, default=None)
+    return [arm for arm, work in zip(arms, works, strict=True) if work == usual]

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import median
 
 from orchestrator.core.arms import Arm, HardwareRef
@@ -97,12 +97,6 @@ class CompleteRounds:
     def all_trials(self, arm: Arm) -> list[FinishedTrial]:
         """Return an arm's trials of the complete rounds that it has."""
         return [trial for trials in self.trials.get(arm, {}).values() for trial in trials]
-
-    def without(self, arms: Collection[Arm]) -> CompleteRounds:
-        """Return the same rounds without these arms."""
-        if not arms:
-            return self
-        return replace(self, trials={a: t for a, t in self.trials.items() if a not in arms})
 
     def not_interleaved(self, arms: Sequence[Arm]) -> frozenset[Round]:
         """Return the rounds in which some of these arms should have taken turns and did not.

@@ -11,12 +11,10 @@ from hypothesis import strategies as st
 
 from orchestrator.analysis.arms.arm_summary import KernelCount, TrialCounts
 from orchestrator.analysis.arms.best_configs import non_dominated, pareto_front, trade_offs
-from orchestrator.analysis.statistics.formatting import number
-from orchestrator.analysis.summary import ReportSummary
+from orchestrator.analysis.contrasts.contrast import Question, Scale
+from orchestrator.analysis.summary import ReportSummary, summarise
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Kernel
-from orchestrator.report.render import summarise
-from orchestrator.report.sections.fastest import arms_table
 from tests.building.arms import PORTABLE, UNROLL, XLA
 from tests.building.records import build_paired_record, build_record
 from tests.building.trials import build_trial, change_trial
@@ -80,43 +78,22 @@ def build_uneven_record() -> SweepRecord:
     return build_record(trials, (PORTABLE, XLA, UNROLL))
 
 
-def test_the_figures_of_two_arms_have_the_ratio_that_is_compared() -> None:
+def test_the_means_of_two_arms_have_the_ratio_that_is_compared() -> None:
     summary = summarise(build_uneven_record())
-    means = {row.arm: row.means for row in summary.arms}
-    rows = {row[0]: row for row in arms_table(summary).rows}
-    column = arms_table(summary).headers.index("ms/step")
-    for comparison in summary.comparisons:
-        assert comparison.baseline and comparison.speedup
-        assert {pair.block for pair in comparison.pairs} == {0, 1, 4, 5, 6, 7, 8, 9}
-        ours, theirs = means[comparison.arm], means[comparison.baseline]
-        ratio = theirs["step_ms"].value / ours["step_ms"].value
-        assert ratio == pytest.approx(comparison.speedup.value)
-        assert rows[comparison.arm.short_name][column] == number(ours["step_ms"].value)
-        (result,) = comparison.results
-        difference = ours["val_accuracy"].value - theirs["val_accuracy"].value
-        assert difference == pytest.approx(result.difference.value)
-        assert (ours["step_ms"].blocks, ours["val_accuracy"].blocks) == (8, 9)
-    (ranking,) = (r for r in summary.rankings if r.metric == "step_ms")
-    for behind in ranking.behind:
-        assert behind.ratio
-        ratio = means[behind.arm]["step_ms"].value / means[ranking.leader]["step_ms"].value
-        assert ratio == pytest.approx(behind.ratio.value)
-
-
-def test_arms_have_means_over_the_rounds_on_which_all_have_the_measure() -> None:
-    """The first trial of a trainer has another compile time; the trainers start in other blocks."""
-    trials = [
-        build_trial(
-            block, arm, trainer_trials=0 if block == first else 1, step_ms=1.0, compile_s=2.0**block
+    means = {str(row.arm): row.means for row in summary.arms}
+    blocks = {values.metric: values.blocks for values in summary.values}
+    assert blocks == {
+        "step_ms": (0, 1, 4, 5, 6, 7, 8, 9), "val_accuracy": (*range(9),),
+    }  # fmt: skip
+    compared = [c for c in summary.contrasts if c.question in (Question.BASELINE, Question.BEST)]
+    assert len(compared) >= 4
+    for contrast in compared:
+        ours, theirs = (
+            means[side][contrast.metric] for side in (contrast.subject, contrast.reference)
         )
-        for arm, first in ((PORTABLE, 0), (XLA, 1))
-        for block in range(4)
-    ]
-    summary = summarise(build_record(trials))
-    for row in summary.arms:
-        mean = row.means["compile_s"]
-        assert mean.value == pytest.approx(2.0**2.5)
-        assert mean.blocks == 2
+        is_ratio = contrast.scale == Scale.RATIO
+        expected = theirs / ours if is_ratio else ours - theirs
+        assert contrast.estimate.value == pytest.approx(expected)
 
 
 def test_trials_are_counted_by_how_they_ended_with_the_first_message_and_run() -> None:
@@ -139,7 +116,7 @@ def test_trials_are_counted_by_how_they_ended_with_the_first_message_and_run() -
     (kernel,) = portable.kernels
     assert kernel == KernelCount("portable", "portable", "While in the traced graph", 4)
     assert portable.unproven == 1
-    rows = summary.left_out
+    rows = summary.excluded
     assert [(row.arm, row.status, row.reason, row.trials, row.message) for row in rows] == [
         (PORTABLE, "failed", "time_limit", 2, "longer than 60 s"),
         (PORTABLE, "failed", "crash", 1, "signal 11"),
@@ -154,14 +131,14 @@ def test_failures_with_unlike_messages_are_told_apart() -> None:
         build_trial(block, PORTABLE, status="failed", failure=f"error: {message}")
         for block, message in enumerate((*messages, "IndexError: 4"))
     ]
-    rows = summarise(build_record(trials, (PORTABLE,))).left_out
+    rows = summarise(build_record(trials, (PORTABLE,))).excluded
     assert [(row.trials, row.message) for row in rows] == [
         (3, "KeyError: 'unit'"),
         (2, "loss is nan at step 7"),
         (1, "IndexError: 4"),
     ]
     more = build_trial(9, PORTABLE, status="failed", failure="error: no file a.txt")
-    rows = summarise(build_record([*trials, more], (PORTABLE,))).left_out
+    rows = summarise(build_record([*trials, more], (PORTABLE,))).excluded
     assert [row.trials for row in rows] == [3, 2, 2]
     assert rows[2].message == "IndexError: 4 (and 1 other message)"
 
@@ -252,31 +229,3 @@ def test_energies_of_different_scopes_do_not_dominate_one_another() -> None:
     assert blocks == {"cpu_package": [1], "gpu": [0], "": [2]}
     by_time = pareto_front(build_record(trials, objectives={"train_s": "minimize"}))
     assert {point.scope for point in by_time.points} == {""}
-
-
-LEARNED = [(0.9, 10.0), (0.898, 4.0), (0.88, 2.0), (0.8, 1.9), (0.7, 5.0)]
-"""The accuracy and the seconds of training of each block; the last one is not on the front."""
-
-
-@pytest.mark.parametrize(
-    ("values", "blocks"),
-    [
-        (LEARNED, (0, 1, 2)),  # the best, the fastest within 0.005 of it, and the knee
-        (LEARNED[2:], (0, 0, None)),
-        ([*LEARNED[:2], (0.8, 1.0)], (0, 1, 1)),
-    ],
-)
-def test_the_choice_is_the_best_the_fastest_almost_as_good_and_the_knee(
-    values: list[tuple[float, float]], blocks: tuple[int | None, ...]
-) -> None:
-    trials = [
-        build_trial(block, PORTABLE, val_accuracy=accuracy, train_s=train_s, step_ms=train_s)
-        for block, (accuracy, train_s) in enumerate(values)
-    ]
-    choice = summarise(build_record(trials, (PORTABLE,))).choice
-    assert choice is not None and choice.tried == len(values)
-    points = (choice.best, choice.fastest, choice.knee)
-    assert tuple(point and point.block for point in points) == blocks
-    accuracy, train_s = values[choice.best.block]
-    expected = {"val_accuracy": accuracy, "train_s": train_s, "step_ms": train_s}
-    assert choice.best.values == expected

@@ -12,6 +12,7 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.weightstats import DescrStatsW
 
+from orchestrator.analysis.contrasts.contrast import Verdict
 from orchestrator.analysis.statistics.batch_means import batches_of, half_width, planned_looks
 from orchestrator.analysis.statistics.estimates import (
     Estimate,
@@ -27,8 +28,7 @@ from orchestrator.analysis.statistics.formatting import (
     ratio,
 )
 from orchestrator.analysis.statistics.verdicts import Judgement, blocks_for, judge
-from orchestrator.report.render import summarise
-from orchestrator.report.verdicts import speed_phrase, speed_ratio
+from tests.building.asking import asked
 from tests.building.chance import fewest_by_chance, most_by_chance
 from tests.building.noisy_sweeps import (
     build_noisy_record,
@@ -48,9 +48,10 @@ def test_the_spread_is_of_finite_values() -> None:
 
 
 def test_extreme_and_few_values() -> None:
-    assert t_interval([]) is t_interval([1.3]) is exponential(None) is None
-    equal, wild = t_interval([1.25] * 8), exponential(t_interval([-460.0, 460.0] * 2))
-    assert equal is not None and wild is not None
+    assert t_interval([]) is t_interval([1.3]) is None
+    equal, logs = t_interval([1.25] * 8), t_interval([-460.0, 460.0] * 2)
+    assert equal is not None and logs is not None
+    wild = exponential(logs)
     assert (equal.low, equal.value, equal.high) == pytest.approx((1.25, 1.25, 1.25))
     assert (wild.low, wild.high) == (0.0, math.inf)
     huge, three = t_interval([1e300, -1e300] * 2), t_interval([1.0, 2.0, 3.0])
@@ -98,26 +99,6 @@ def test_a_ratio_is_written_with_the_digits_that_its_interval_allows(
 )
 def test_a_difference_is_written_with_its_sign_and_interval(estimate: Estimate, text: str) -> None:
     assert difference(estimate) == text
-
-
-@pytest.mark.parametrize(
-    ("estimate", "cell", "text"),
-    [
-        (Estimate(8, 3.4, 3.2, 3.6), "3.40 × (3.20–3.60)", "is 3.40 × (3.20–3.60) as fast as B"),
-        (
-            Estimate(8, 0.021739130434782608, 0.014285714285714285, 0.03333333333333333),
-            "46 × (30–70) slower",
-            "is 46 × (30–70) slower than B",
-        ),
-        (
-            Estimate(8, 0.8, 0.5, 1.25),
-            "1.2 × (0.8–2.0) slower",
-            "takes 1.2 × (0.8–2.0) as long as B",
-        ),
-    ],
-)
-def test_a_speed_is_written_as_at_least_one(estimate: Estimate, cell: str, text: str) -> None:
-    assert (speed_ratio(estimate), speed_phrase(estimate, "B")) == (cell, text)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +155,6 @@ def test_several_comparisons_match_holms_procedure(seed: int, arms: int) -> None
         assert judgement.corrected is not None
         assert (judgement.corrected.low > 0 or judgement.corrected.high < 0) == (adjusted <= 0.05)
         assert (judgement.conclusion in ("more", "less")) == (adjusted <= 0.05)
-        assert judgement.p_value == pytest.approx(adjusted)
     p_values = [min(1.0, 2 * DescrStatsW(sample).ttost_mean(-1.0, 1.0)[0]) for sample in values]
     are_same = [adjusted <= 0.05 for adjusted in adjusted_by_holm(p_values)]
     for judgement, same in zip(judge(values.tolist(), margin=1.0), are_same, strict=True):
@@ -189,26 +169,25 @@ def test_sameness_is_corrected_for_comparisons_that_differ() -> None:
     *others, last = judge([*[(around + 9).tolist()] * 4, around.tolist()], 0.7)
     assert {other.conclusion for other in others} == {"more"}
     assert judge_one(around.tolist(), 0.7).conclusion == "same"
-    assert last.conclusion == "inconclusive"
-    assert last.confidence == pytest.approx(0.99)
+    assert last.conclusion == "open"
+    assert last.corrected is not None and last.corrected.high == pytest.approx(0.90, abs=0.01)
 
 
 @pytest.mark.parametrize(
-    ("values", "conclusion", "p_value"),
+    ("values", "conclusion"),
     [
-        ([0.0] * 6, "same", 1.0),
-        ([MARGIN] * 6, "same", 0.0),
-        ([0.3] * 6, "more", 0.0),
-        ([-0.3] * 6, "less", 0.0),
-        ([0.0] * 5 + [900.0, -900.0], "inconclusive", 1.0),
+        ([0.0] * 6, "same"),
+        ([MARGIN] * 6, "same"),
+        ([0.3] * 6, "more"),
+        ([-0.3] * 6, "less"),
+        ([0.0] * 5 + [900.0, -900.0], "open"),
     ],
 )
 def test_blocks_without_spread_and_with_extreme_spread(
-    values: list[float], conclusion: str, p_value: float
+    values: list[float], conclusion: str
 ) -> None:
     judgement = judge_one(values)
-    assert (judgement.conclusion, judgement.p_value) == (conclusion, p_value)
-    assert judgement.blocks_needed is None
+    assert (judgement.conclusion, judgement.more_blocks) == (conclusion, None)
     assert judgement.corrected is not None and math.isfinite(judgement.corrected.low)
 
 
@@ -231,10 +210,9 @@ def test_an_interval_as_narrow_as_the_margin_needs_blocks_for_half_of_it() -> No
     half_width = 2.201 * 0.01 / math.sqrt(12)
     margin = 1.01 * half_width
     narrow = judge_one((0.01 * around + 0.8 * half_width).tolist(), margin)
-    assert narrow.conclusion == "inconclusive"
-    assert narrow.blocks_needed is not None
-    assert narrow.blocks_needed.half_width == margin / 2
-    assert narrow.blocks_needed.more_blocks > 0
+    assert narrow.conclusion == "open"
+    needed = blocks_for(0.01, margin / 2, 0.05)
+    assert needed is not None and narrow.more_blocks == needed - 12
 
 
 @pytest.mark.parametrize(("speeds", "is_kept"), [((), True), ((1.0, 1 / 1.3), False)])
@@ -244,11 +222,11 @@ def test_of_whole_reports_equal_arms_alone_keep_the_promised_error_rate(
 ) -> None:
     logs, random, sweeps = recorded_noise(), np.random.default_rng(1), draws(60, 200)
     reports = [
-        summarise(build_noisy_record((6, 12, 40)[n % 3], 2 * times, random, logs, speeds * times))
+        asked(build_noisy_record((6, 12, 40)[n % 3], 2 * times, random, logs, speeds * times))
         for n in range(sweeps)
     ]
     wrong = sum(
-        any(comparison.verdict in ("faster", "slower") for comparison in report.comparisons)
+        any(contrast.verdict in (Verdict.BETTER, Verdict.WORSE) for contrast in report)
         for report in reports
     )
     assert (wrong <= most_by_chance(sweeps, 0.05)) == is_kept
@@ -262,7 +240,7 @@ def test_sweeps_that_stop_when_precise_are_unbiased(truth: float) -> None:
         draws(60, 200),
     )
     stopped = [draw_until_enough(truth, logs, random) for _ in range(count)]
-    speedups = [comparison.speedup for comparison in stopped if comparison.speedup]
+    speedups = [contrast.estimate for contrast in stopped]
     check_unbiased(
         [math.log(speedup.value / truth) for speedup in speedups],
         [speedup.low <= truth <= speedup.high for speedup in speedups],

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from orchestrator.analysis.comparisons import targets
+from orchestrator.analysis.arms import targets
 from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import FinishedTrial
