@@ -108,6 +108,7 @@ def bench(
     """Compare the speed of IMPLEMENTATIONs on this machine."""
     from orchestrator.analysis.summary import summarise
     from orchestrator.diagnostics import bench as benches
+    from orchestrator.diagnostics.bench_document import as_document
     from orchestrator.diagnostics.bench_schedule import USUAL_S, Budget
     from orchestrator.hardware import Look
     from orchestrator.report.formats.json_format import summary_json
@@ -135,12 +136,12 @@ def bench(
         was_interrupted = _run_until_interrupted(made)
         with held_back(signal.SIGINT, signal.SIGTERM):  # nothing that was measured is lost
             summary = summarise(made.record())
-            write(benches.as_document(summary, made.schedule))
+            write(as_document(summary, made.schedule))
             if export_json is not None:
                 write_output(summary_json(summary).encode(), export_json)
     if was_interrupted:
         return EXIT_STOPPED
-    return WITH_FAILURES if summary.left_out else COMPLETE
+    return WITH_FAILURES if summary.excluded else COMPLETE
 
 
 def _show_estimate(made: Bench, text: str) -> None:
@@ -206,7 +207,7 @@ def _drawn(made: Bench, doing: str) -> Text:
     from rich.text import Text
 
     from orchestrator.analysis.summary import summarise
-    from orchestrator.diagnostics.bench import as_document
+    from orchestrator.diagnostics.bench_document import as_document
     from orchestrator.report.formats.text import to_text
 
     document = as_document(summarise(made.record()))

@@ -118,7 +118,7 @@ def _names_of_trials() -> Document:
     return Document(
         "The names of a trial",
         (
-            Section("", paragraphs=("A metric is recorded in the unit that its name ends in.",)),
+            Section("", notes=("A metric is recorded in the unit that its name ends in.",)),
             Section("Columns", tables=(table_of_columns,)),
             Section("Metrics", tables=(table_of_metrics,)),
         ),

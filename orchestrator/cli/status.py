@@ -99,9 +99,9 @@ def _list(rows: Sequence[dict[str, Any]], where: str) -> Document:
     title = f"{counted(len(rows), 'sweep')} in {where}"
     if not rows:
         hint = "Run one (rnnsweep run quickstart), or set RNNSWEEP_HOME to the folder that has them"
-        return Document(title, (Section("", paragraphs=(hint,)),))
+        return Document(title, (Section("", notes=(hint,)),))
     more = "What a sweep does, what failed, and the time left: rnnsweep status NAME"
-    return Document(title, (Section("", tables=(make_table(columns, rows),), paragraphs=(more,)),))
+    return Document(title, (Section("", tables=(make_table(columns, rows),), notes=(more,)),))
 
 
 def _time(at_s: float) -> str:

@@ -82,7 +82,7 @@ def catalogue_document() -> Document:
     own = "Your own workload: package.module:function (see help(rnnsweep.Context) in Python)"
     options = [(f"+{name}", text) for name, text in all_options().items()]
     sections = (
-        Section("", tables=(Table(("workload", "task"), tasks),), paragraphs=(own,)),
+        Section("", tables=(Table(("workload", "task"), tasks),), notes=(own,)),
         *map(_workload, registry.BUILT_IN),
         _definitions("kernels", "kernel", KERNELS.items()),
         _definitions("options", "option", options),
@@ -107,7 +107,7 @@ def _workload(workload: Workload) -> Section:
     return Section(
         workload.name,
         tables=(make_table(columns, workload.settings_model.model_fields.items()),),
-        paragraphs=(
+        notes=(
             f"A search space may have all settings{but}.",
             f"Metrics: {', '.join(workload.metrics)}.",
             f"Metrics with measure: timing: {', '.join(sliced_metrics('train'))}.",
