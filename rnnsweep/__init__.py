@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from orchestrator.execution.session_functions import FunctionUnusable
     from orchestrator.report.compare.sides import InvalidSide
     from orchestrator.report.query import QueryError
-    from orchestrator.spec.errors import SpecError
+    from orchestrator.spec.spec_errors import SpecError
     from orchestrator.storage.resume import Incomparable
     from orchestrator.storage.tracking.errors import NotRecorded, SweepNotFound, TrackingError
     from workloads.context import Context
@@ -60,7 +60,7 @@ _MODULES = {
     "NotRecorded": "orchestrator.storage.tracking.errors",
     "QueryError": "orchestrator.report.query",
     "Refusal": "orchestrator.core.errors",
-    "SpecError": "orchestrator.spec.errors",
+    "SpecError": "orchestrator.spec.spec_errors",
     "SweepNotFound": "orchestrator.storage.tracking.errors",
     "TrackingError": "orchestrator.storage.tracking.errors",
     "convert": "workloads.models.conversion",

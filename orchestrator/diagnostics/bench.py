@@ -34,8 +34,8 @@ from orchestrator.execution.workload_check import check_user_code
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.plan import Plan, make_plan
 from orchestrator.spec import SweepSpec, parse_spec, yaml_locations
-from orchestrator.spec.errors import ProblemAtPath, SpecError, key_text
 from orchestrator.spec.reading import refuse_object
+from orchestrator.spec.spec_errors import ProblemAtPath, SpecError, key_text
 from workloads.own_code import code_folders
 from workloads.protocol import TimedWork, TrialRequest
 from workloads.turns import step_seconds

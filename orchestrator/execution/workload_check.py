@@ -15,9 +15,9 @@ from pydantic import ValidationError
 from orchestrator.core.errors import Refusal
 from orchestrator.execution.trainer_process import trainer_command, trainer_environment
 from orchestrator.spec import SweepSpec, load_spec
-from orchestrator.spec.errors import ProblemAtPath, SpecError, nearest
 from orchestrator.spec.model_probes import model_probes, varied_settings
 from orchestrator.spec.reading import refuse_file
+from orchestrator.spec.spec_errors import ProblemAtPath, SpecError, nearest
 from workloads.backends.registry import backends
 from workloads.eligibility import is_installed
 from workloads.failures import LESS_MEMORY

@@ -11,9 +11,9 @@ from orchestrator.core.trial import Config, ConfigValue
 from orchestrator.hardware import HardwareClass, no_gpu_class_reason
 from orchestrator.hardware.gpu_readers import kinds_of_gpus
 from orchestrator.spec import HardwareEntry, SweepSpec
-from orchestrator.spec.errors import nearest
 from orchestrator.spec.model_probes import model_probes, written_value
 from orchestrator.spec.space import Space, activation, example
+from orchestrator.spec.spec_errors import nearest
 from workloads import registry
 from workloads.backends.registry import backends, parse_known_implementation
 from workloads.eligibility import ineligibility_reason, layer_ineligibility_reason

@@ -36,7 +36,7 @@ from orchestrator.report.usage import usage_lines, usage_program
 from orchestrator.report.verdicts import DIFFERENT_MATHEMATICS
 from orchestrator.report.wording import config_phrase, run_text
 from orchestrator.spec import HardwareEntry
-from orchestrator.spec.errors import nearest
+from orchestrator.spec.spec_errors import nearest
 from workloads.metrics import COST_METRICS, METRICS, find_metric
 from workloads.registry import UnknownWorkload, find_workload
 from workloads.session_functions import SESSION_PACKAGE

@@ -13,9 +13,9 @@ from pydantic import BaseModel, ValidationError
 from orchestrator.core.shipped_sweeps import shipped_sweeps
 from orchestrator.sampling import UserClassError
 from orchestrator.spec import checks, chosen_kinds, sections, yaml_locations
-from orchestrator.spec.errors import Path, ProblemAtPath, SpecError, from_pydantic, shown_value
 from orchestrator.spec.fields import Strict
 from orchestrator.spec.space import Choices, Objective, Range, Search
+from orchestrator.spec.spec_errors import Path, ProblemAtPath, SpecError, from_pydantic, shown_value
 from orchestrator.spec.sweep_spec import SweepSpec
 from workloads import registry
 

@@ -7,7 +7,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from orchestrator.core.trial import Config
-from orchestrator.spec.errors import (
+from orchestrator.spec.space import activation, example
+from orchestrator.spec.spec_errors import (
     Path,
     ProblemAtPath,
     from_pydantic,
@@ -15,7 +16,6 @@ from orchestrator.spec.errors import (
     nearest,
     shown_value,
 )
-from orchestrator.spec.space import activation, example
 from orchestrator.spec.sweep_spec import SweepSpec
 from workloads import registry
 from workloads.metrics import (

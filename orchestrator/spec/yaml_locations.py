@@ -19,7 +19,7 @@ from typing import Any, NoReturn, TypeAlias
 import yaml
 
 from orchestrator.core.caller import as_typed
-from orchestrator.spec.errors import (
+from orchestrator.spec.spec_errors import (
     Path,
     Problem,
     ProblemAtPath,

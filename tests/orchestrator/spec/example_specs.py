@@ -9,8 +9,8 @@ import jsonschema
 import pytest
 
 from orchestrator.spec import Problem, SpecError, SweepSpec, parse_spec, yaml_locations
-from orchestrator.spec.json_schema import SCHEMA_FILE
 from orchestrator.spec.sections import SHORT_FORMS
+from orchestrator.spec.spec_schema import SCHEMA_FILE
 from tests.building.specs import build_spec_text
 
 QUICK_SPEC = """\

@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.core.caller import called_by_command
 from orchestrator.spec import Problem, SpecError, load_spec, yaml_locations
-from orchestrator.spec.errors import key_text, shown_value
+from orchestrator.spec.spec_errors import key_text, shown_value
 from tests.orchestrator.spec.example_specs import QUICK_SPEC, edit_spec, problems_of, read_spec
 
 
