@@ -46,7 +46,11 @@ if TYPE_CHECKING:
     from orchestrator.report.query import QueryError
     from orchestrator.spec.spec_errors import SpecError
     from orchestrator.storage.resume import Incomparable
-    from orchestrator.storage.tracking.errors import NotRecorded, SweepNotFound, TrackingError
+    from orchestrator.storage.tracking.tracking_errors import (
+        NotRecorded,
+        SweepNotFound,
+        TrackingError,
+    )
     from workloads.context import Context
     from workloads.models.conversion import convert
 
@@ -57,12 +61,12 @@ _MODULES = {
     "FunctionUnusable": "orchestrator.execution.session_functions",
     "Incomparable": "orchestrator.storage.resume",
     "InvalidSide": "orchestrator.report.compare.sides",
-    "NotRecorded": "orchestrator.storage.tracking.errors",
+    "NotRecorded": "orchestrator.storage.tracking.tracking_errors",
     "QueryError": "orchestrator.report.query",
     "Refusal": "orchestrator.core.errors",
     "SpecError": "orchestrator.spec.spec_errors",
-    "SweepNotFound": "orchestrator.storage.tracking.errors",
-    "TrackingError": "orchestrator.storage.tracking.errors",
+    "SweepNotFound": "orchestrator.storage.tracking.tracking_errors",
+    "TrackingError": "orchestrator.storage.tracking.tracking_errors",
     "convert": "workloads.models.conversion",
 }
 """Where the names are that are imported when they are first used."""

@@ -25,8 +25,8 @@ from orchestrator.planning.feasibility import absence_reason, matching_classes
 from orchestrator.planning.plan import make_plan
 from orchestrator.spec import SweepSpec
 from orchestrator.spec.reading import refuse_object
-from orchestrator.storage.tracking.errors import StoreMissing
 from orchestrator.storage.tracking.trackers import tracking_uri, without_passwords
+from orchestrator.storage.tracking.tracking_errors import StoreMissing
 from workloads.backends.registry import backends
 from workloads.eligibility import is_installed
 from workloads.failures import DataError

@@ -29,7 +29,7 @@ from orchestrator.storage.journal import (
     StopDecided,
 )
 from orchestrator.storage.lock import Owner
-from orchestrator.storage.tracking.records import Manifest, SweepOpening
+from orchestrator.storage.tracking.stored_records import Manifest, SweepOpening
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,10 +52,10 @@ from orchestrator.scheduling.watcher import Watcher
 from orchestrator.spec import SweepSpec
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import Journal, SessionEnded
-from orchestrator.storage.tracking.errors import LeaseHeld
 from orchestrator.storage.tracking.limits import ANSWER_LIMIT
 from orchestrator.storage.tracking.recorder import Recorder
-from orchestrator.storage.tracking.records import MANIFEST, Answer
+from orchestrator.storage.tracking.stored_records import MANIFEST, Answer
+from orchestrator.storage.tracking.tracking_errors import LeaseHeld
 from workloads.own_code import code_folders
 
 if TYPE_CHECKING:

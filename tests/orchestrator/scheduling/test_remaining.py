@@ -22,7 +22,7 @@ from orchestrator.scheduling.remaining import (
 from orchestrator.spec import SweepSpec, parse_spec
 from orchestrator.storage import journal
 from orchestrator.storage.home import SweepFolder
-from orchestrator.storage.tracking.records import Manifest
+from orchestrator.storage.tracking.stored_records import Manifest
 from tests.building.hardware import build_node
 from tests.building.scheduling import build_outcome_of
 from tests.building.sessions import SampleSession

@@ -26,8 +26,8 @@ from orchestrator.spec import SweepSpec
 from orchestrator.storage import resume
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import read
-from orchestrator.storage.tracking.errors import LeaseHeld, TrackingError
-from orchestrator.storage.tracking.records import Manifest, SweepOpening
+from orchestrator.storage.tracking.stored_records import Manifest, SweepOpening
+from orchestrator.storage.tracking.tracking_errors import LeaseHeld, TrackingError
 from tests.building.hardware import build_node
 from tests.building.records import build_paired_record, build_record
 from tests.building.specs import USER_WORKLOAD, build_spec

@@ -17,8 +17,8 @@ from orchestrator.core.records import Direction
 from orchestrator.core.start_command import UNKNOWN_START, StartCommand
 from orchestrator.core.trial import FinishedTrial, ImpossibleArm, SweepIdentity, validated_json
 from orchestrator.storage.lock import Owner
-from orchestrator.storage.tracking.errors import Damaged, WrongVersion
 from orchestrator.storage.tracking.limits import TAG_LIMIT
+from orchestrator.storage.tracking.tracking_errors import Damaged, WrongVersion
 
 _T = TypeVar("_T")
 
