@@ -11,7 +11,7 @@ from typing import Any
 
 from orchestrator.cli.messages import show
 from orchestrator.core.errors import Refusal
-from orchestrator.core.failures import FailureLimit, describe_failures
+from orchestrator.core.failure_limit import FailureLimit, describe_failures
 from orchestrator.core.text import duration
 from orchestrator.core.trial import FinishedTrial, count_expected
 from orchestrator.storage.heartbeat import read_heartbeat

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from orchestrator.core.names import different_models
+from orchestrator.core.selectors import different_models
 from orchestrator.core.text import counted
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.objectives import arms_that_speak, open_limit

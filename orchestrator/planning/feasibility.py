@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from orchestrator.core.arms import Variant
-from orchestrator.core.names import carries, labels_text, selects
+from orchestrator.core.selectors import carries, labels_text, selects
 from orchestrator.core.text import counted
 from orchestrator.core.trial import Config, ConfigValue
 from orchestrator.hardware import HardwareClass, no_gpu_class_reason

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from orchestrator.core.arms import HardwareUse
-from orchestrator.core.names import names_arm
+from orchestrator.core.selectors import names_arm
 from orchestrator.core.trial import Block, FinishedTrial, Outcome, Trial
 from orchestrator.planning.lanes import LaneGroup
 from orchestrator.scheduling.config_source import ConfigSource

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from orchestrator import sampling
-from orchestrator.core.names import ANY_IMPLEMENTATION, split_arm_text
+from orchestrator.core.selectors import ANY_IMPLEMENTATION, split_arm_text
 from orchestrator.core.trial import Config, ConfigValue
 from orchestrator.spec import space, workload_checks
 from orchestrator.spec.sections import HardwareEntry, MeasureSpec

@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from orchestrator import sampling
-from orchestrator.core.names import ANY_IMPLEMENTATION
+from orchestrator.core.selectors import ANY_IMPLEMENTATION
 from orchestrator.core.trial import Config, ConfigValue, is_number
 from orchestrator.spec import chosen_kinds, fields
 from orchestrator.spec.sections import AutoConfigs

@@ -18,7 +18,7 @@ from orchestrator.analysis.statistics.formatting import (
     share,
 )
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.core.factors import FactorName, factor_named
+from orchestrator.core.arm_factors import FactorName, factor_named
 from orchestrator.core.text import counted, joined
 from orchestrator.report.document import Bullet, Column, Kind, Section, Table, make_table
 from orchestrator.report.verdicts import (

@@ -6,7 +6,7 @@ from orchestrator.analysis.arms.arm_summary import ArmSummary
 from orchestrator.analysis.statistics.formatting import ABSENT
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.disturbance import disturbance_text, neighbours_text
-from orchestrator.core.names import known_implementation
+from orchestrator.core.selectors import known_implementation
 from orchestrator.core.text import counted, joined
 from orchestrator.core.trial import FinishedTrial
 from orchestrator.report.document import Column, Section, Table, make_table

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from orchestrator.analysis.stopping import PrecisionReached
 from orchestrator.core.arms import HardwareUse
 from orchestrator.core.criteria import AutoBlocks
-from orchestrator.core.failures import FailureLimit
+from orchestrator.core.failure_limit import FailureLimit
 from orchestrator.core.trial import (
     Block,
     EpochRecord,

@@ -7,7 +7,7 @@ from typing import Any
 
 from orchestrator.cli.local import describe_sweep
 from orchestrator.core.arms import Arm, RequestedArm
-from orchestrator.core.stopping import StopDecision
+from orchestrator.core.stop_decision import StopDecision
 from orchestrator.core.trial import Block, FailureRecord, FinishedTrial, Outcome, make_trial
 from orchestrator.hardware import Node, classify
 from orchestrator.planning.plan import AwaitedArm, Plan, make_plan

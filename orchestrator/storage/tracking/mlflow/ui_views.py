@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.core.arms import Arm
-from orchestrator.core.names import known_implementation
+from orchestrator.core.selectors import known_implementation
 from orchestrator.core.trial import canonical
 from orchestrator.storage.tracking.mlflow import mlflow_names
 from orchestrator.storage.tracking.stored_records import Manifest
