@@ -420,7 +420,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         name="others_cpu_pct",
         description="CPU time of other processes, in percent of the CPUs of the trainer.",
-        label="other work",
+        label="other processes",
         unit="% of CPUs",
         better="less",
         measured_by="telemetry",

@@ -87,7 +87,7 @@ class LiveView(PlainLines):
         self._live.stop()
 
     def drawn(self) -> RenderableType:
-        """Return the current view: a bar, other work, what leads, what runs, and what failed."""
+        """Return a bar, other processes, what leads, what runs, and what failed."""
         ended, rows = self.ended.total(), self.running()
         head = [
             f"{ended} of {self.total} trials",
@@ -103,8 +103,8 @@ class LiveView(PlainLines):
         words = [
             f"{self._arm_name(arm)}: {count} failed" for arm, count in self.failed.items() if count
         ]
-        other_work = self.other_work()
-        busy = [Text(other_work, style="yellow", overflow="fold")] if other_work else []
+        other_processes = self.other_processes()
+        busy = [Text(other_processes, style="yellow", overflow="fold")] if other_processes else []
         failed = [Text(text, style="red", no_wrap=True) for text in words]
         return Group(line, *busy, *leads, *jobs, *failed)
 

@@ -122,8 +122,8 @@ class Watcher:
         at_most = "at most" if self._is_open else "about"
         return None if left_s is None else f"{at_most} {duration(left_s)} left"
 
-    def other_work(self) -> str | None:
-        """Return how other work disturbs the trials; before the first one what the start saw.
+    def other_processes(self) -> str | None:
+        """Return how other processes disturb the trials; before the first one what the start saw.
 
         None on a quiet machine.
         """
