@@ -383,7 +383,7 @@ def _checked(
 ) -> SweepSpec:
     """Check a spec in any of its forms; its code is found until `stack` ends."""
     from orchestrator.core.shipped_sweeps import find_spec
-    from orchestrator.execution.session_functions import functions_as_entries
+    from orchestrator.execution.session_package import functions_as_entries
     from orchestrator.spec import Problem, SpecError, load_spec, parse_spec
 
     given = dict(overrides or {})

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from orchestrator.analysis.pairing.baselines import BaselineError
     from orchestrator.cluster.connection import ClusterError
     from orchestrator.core.errors import Refusal
-    from orchestrator.execution.session_functions import FunctionUnusable
+    from orchestrator.execution.session_package import FunctionUnusable
     from orchestrator.report.compare.sides import InvalidSide
     from orchestrator.report.query import QueryError
     from orchestrator.spec.spec_errors import SpecError
@@ -58,7 +58,7 @@ _MODULES = {
     "BaselineError": "orchestrator.analysis.pairing.pairs",
     "ClusterError": "orchestrator.cluster.connection",
     "Context": "workloads.context",
-    "FunctionUnusable": "orchestrator.execution.session_functions",
+    "FunctionUnusable": "orchestrator.execution.session_package",
     "Incomparable": "orchestrator.storage.resume",
     "InvalidSide": "orchestrator.report.compare.sides",
     "NotRecorded": "orchestrator.storage.tracking.tracking_errors",

@@ -27,7 +27,7 @@ from orchestrator.execution import telemetry
 from orchestrator.execution.job import Job, JobProgress, RoundTrial, TrialRun
 from orchestrator.execution.telemetry.node_gauge import Taken
 from orchestrator.execution.telemetry.readings import merged
-from orchestrator.execution.telemetry.summary import LEAST_WINDOW_S
+from orchestrator.execution.telemetry.telemetry_summary import LEAST_WINDOW_S
 from orchestrator.execution.trainer_pool import CpusTaken, TrainerKey, TrainerPool
 from orchestrator.execution.trainer_process import TrainerProcess
 from orchestrator.execution.watchdog import FAILURES, Watchdog, failure_of, oom_kills
