@@ -35,7 +35,7 @@ ZIPF: Mapping[str, float] = {
     "restart": 0.25,
     "turn": 0.381966,
 }
-"""The parameters of the synthetic corpus; see `workloads.data.text.zipf_corpus`."""
+"""The parameters of the synthetic corpus; see `workloads.data.corpora.zipf_corpus`."""
 
 _KERAS_URL = "https://storage.googleapis.com/tensorflow/tf-keras-datasets"
 

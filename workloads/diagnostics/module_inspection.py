@@ -15,14 +15,14 @@ from workloads.failures import BadRequest, DataError, NonFinite, TrialError
 from workloads.implementations import Implementation, parse_implementation
 from workloads.model_facts import ArmFact
 from workloads.modules.compiling import compile_refusal_reason
-from workloads.modules.own_module import OwnModule
-from workloads.modules.run import (
+from workloads.modules.module_run import (
     LOW_PRECISION,
     call_with,
     expect_loss,
     float_type_of,
     make_optimizer,
 )
+from workloads.modules.own_module import OwnModule
 from workloads.own_code import CodeFiles, describe_error
 from workloads.protocol import Device, TimedWork
 

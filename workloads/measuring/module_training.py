@@ -23,8 +23,8 @@ from workloads.measuring.sliced_predictions import Predictions, place_batches
 from workloads.measuring.step_times import step_metrics
 from workloads.measuring.turn_clock import TurnClock
 from workloads.modules import compiling
-from workloads.modules.evidence import prove_module
-from workloads.modules.run import ModuleRun
+from workloads.modules.module_evidence import prove_module
+from workloads.modules.module_run import ModuleRun
 
 _LATENCY_CALLS = 20
 _STATE_FILE = "state_dict.pt"

@@ -23,7 +23,7 @@ from workloads.models.canonical_weights import from_buffer
 from workloads.models.fused_stack import FusedStack
 from workloads.models.recurrent_parts import recurrent_layers_inside
 from workloads.models.rewriting import Rewritten
-from workloads.models.run import StartState, TrainingRun
+from workloads.models.training_run import StartState, TrainingRun
 
 SAMPLES = 8
 """The most samples; a model with a fixed batch size gets one batch."""
