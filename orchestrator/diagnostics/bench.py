@@ -200,10 +200,10 @@ def make_bench(
             **{f"arms.implementations[{i}]": name for i, name in enumerate(implementations)},
             "arms.hardware[0]": f"--hardware {device}",
             **{key: f"--{key} {value}" for key, value in timed.items()},
-            **{key_text(path): place.text for path, place in typed.places.items()},
+            **{key_text(path): location.text for path, location in typed.locations.items()},
         }
         problems = [
-            replace(problem, place=words.get(problem.key, problem.key), key="")
+            replace(problem, location=words.get(problem.key, problem.key), key="")
             for problem in error.problems
         ]
         raise SpecError(error.source, problems) from None
