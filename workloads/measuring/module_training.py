@@ -1,7 +1,7 @@
 """The measurement of a PyTorch module: its training, its slices, its predictions.
 
 It has the phases, windows and metrics of a Keras model's (`training`, `sliced_predictions`), with a
-training loop of our own in the place of Keras' `fit`.
+training loop of our own instead of Keras' `fit`.
 """
 
 import statistics

@@ -1,6 +1,6 @@
 """Outputs of a model and gradients of its loss, as NumPy arrays, on every backend. Imports Keras.
 
-The place for everything that is made of gradients: the fingerprint of a trial, or a metric. The
+Everything that is made of gradients is computed here: the fingerprint of a trial, or a metric. The
 gradients are in the layout and order of the author's model, whatever kernel runs.
 """
 
@@ -111,8 +111,8 @@ def author_gradients(
         ]
         # A stack that the author wrote replaces nothing: its arrays stay together.
         found += zip(stack.replaced_variables or repeat(variable.path), arrays, strict=False)
-    places = {path: place for place, path in enumerate(author_variables)}
-    found.sort(key=lambda pair: places.get(pair[0], len(places)))
+    indices = {path: index for index, path in enumerate(author_variables)}
+    found.sort(key=lambda pair: indices.get(pair[0], len(indices)))
     return [gradient for _, gradient in found]
 
 
