@@ -57,8 +57,8 @@ def _spec_sections(title: str, section: Json, others: Json, above: str = "") -> 
         for name in names:
             forms = others[name].get("anyOf", [others[name]])
             inner = next(form for form in reversed(forms) if "properties" in form)
-            place = above + key + (f": {_word(name, inner)}" if len(names) > 1 else "")
-            yield from _spec_sections(place, inner, others, f"{above}{key}.")
+            inner_title = above + key + (f": {_word(name, inner)}" if len(names) > 1 else "")
+            yield from _spec_sections(inner_title, inner, others, f"{above}{key}.")
 
 
 def _word(name: str, section: Json) -> str:

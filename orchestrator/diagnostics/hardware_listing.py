@@ -62,7 +62,7 @@ def hardware_json(classes: Sequence[HardwareClass]) -> dict[str, Any]:
             for item in classes
         ],
     }
-    return dict(json.loads(json.dumps(body)))  # lists in the place of tuples, all the way down
+    return dict(json.loads(json.dumps(body)))  # lists instead of tuples, all the way down
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,8 @@ start took: fresh trainers take a twentieth of the time at most."""
 TrainerKey: TypeAlias = tuple[str, Device, int | None]
 """The use of a warm trainer: backend, device, and how many CPUs it may use.
 
-A trainer that takes turns with others has one implementation only, in the place of the backend.
+A trainer that takes turns with others has one implementation only, which its key names instead of
+the backend.
 """
 
 

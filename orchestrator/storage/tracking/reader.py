@@ -226,8 +226,8 @@ def read_manifest(tracker: Tracker, parent: StoredRun) -> Manifest | None:
         return None
     text = read_run_text(tracker, parent.run_id, MANIFEST_FILE)
     try:
-        place = f"{MANIFEST_FILE} of run {parent.run_id} in {tracker.shown}"
-        return stored_records.MANIFEST.load(text, place)
+        source = f"{MANIFEST_FILE} of run {parent.run_id} in {tracker.shown}"
+        return stored_records.MANIFEST.load(text, source)
     except tracking_errors.Damaged as error:
         _log.warning("%s", error)
         return None
@@ -236,9 +236,9 @@ def read_manifest(tracker: Tracker, parent: StoredRun) -> Manifest | None:
 def lease_of(tracker: Tracker, parent: StoredRun) -> stored_records.Lease:
     """Return the lease of a sweep's run; a damaged one is none."""
     text = parent.tags.get(stored_records.LEASE_TAG)
-    place = f"tag {stored_records.LEASE_TAG} of run {parent.run_id} in {tracker.shown}"
+    source = f"tag {stored_records.LEASE_TAG} of run {parent.run_id} in {tracker.shown}"
     try:
-        return stored_records.Lease() if text is None else stored_records.LEASE.load(text, place)
+        return stored_records.Lease() if text is None else stored_records.LEASE.load(text, source)
     except tracking_errors.Damaged as error:  # nobody could renew it
         _log.warning("%s", error)
         return stored_records.Lease()

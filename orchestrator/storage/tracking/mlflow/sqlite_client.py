@@ -112,7 +112,7 @@ class SqliteClient:
         files = folder.iterdir() if folder.is_dir() else ()
         return [SimpleNamespace(path=file.name) for file in files]
 
-    def places(self, run_id: str) -> tuple[str, str]:
+    def locations(self, run_id: str) -> tuple[str, str]:
         """Return the addresses of a run's artifacts, and of its experiment's."""
         run = self._run(run_id)
         (experiment,) = self._rows(_LOCATION, run.experiment)

@@ -187,8 +187,8 @@ class MlflowStore:
             self._client.log_outputs(
                 run.run_id, [import_mlflow().entities.LoggedModelOutput(model_id, 0)]
             )
-        place = self._client.get_logged_model(model_id).artifact_location
-        self._expect_below(place, self._location(run.experiment_id))
+        uri = self._client.get_logged_model(model_id).artifact_location
+        self._expect_below(uri, self._location(run.experiment_id))
         self._client.log_model_artifacts(model_id, str(folder))
         self._client.finalize_logged_model(model_id, "READY")
 
@@ -210,7 +210,7 @@ class MlflowStore:
 
     def write_file(self, run_id: str, path: str, content: str | Path) -> None:
         """Write a text, or a copy of a file, as an artifact, and replace one of that path."""
-        self._expect_own_place(run_id)
+        self._expect_own_location(run_id)
         if isinstance(content, str):
             self._client.log_text(run_id, content, path)
             return
@@ -222,13 +222,13 @@ class MlflowStore:
 
     def files(self, run_id: str) -> list[str]:
         """Return the names of the files and folders at the top of a run's artifacts."""
-        self._expect_own_place(run_id)
+        self._expect_own_location(run_id)
         return [info.path for info in self._client.list_artifacts(run_id)]
 
     @contextmanager
     def file(self, run_id: str, path: str) -> Iterator[Path]:
         """Give an artifact as a file that exists while the context lasts."""
-        self._expect_own_place(run_id)
+        self._expect_own_location(run_id)
         if self._quick:
             with mlflow_errors_translated(self.shown):
                 local = self._quick.folder(run_id) / path
@@ -242,11 +242,11 @@ class MlflowStore:
                 )
             yield Path(local)
 
-    def _expect_own_place(self, run_id: str) -> None:
+    def _expect_own_location(self, run_id: str) -> None:
         """Refuse a run whose artifacts are not below its experiment: any folder could be meant."""
         if self._quick:
             with mlflow_errors_translated(self.shown):
-                self._expect_below(*self._quick.places(run_id))
+                self._expect_below(*self._quick.locations(run_id))
         else:
             info = self._client.get_run(run_id).info
             self._expect_below(info.artifact_uri, self._location(info.experiment_id))

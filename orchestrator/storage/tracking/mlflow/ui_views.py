@@ -137,5 +137,5 @@ def _factors(arms: Sequence[Arm]) -> list[str]:
 
 
 def _card(kind: str, section: str, name: str, **parts: object) -> dict[str, Any]:
-    place = {"uuid": f"{kind} {name}", "metricSectionId": section}
-    return {**_VIEW["chart"], **place, "type": kind, **parts}
+    identity = {"uuid": f"{kind} {name}", "metricSectionId": section}
+    return {**_VIEW["chart"], **identity, "type": kind, **parts}
