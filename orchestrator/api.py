@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from orchestrator.core.records import SweepRecord
     from orchestrator.core.start_command import StartCommand
-    from orchestrator.report.chosen import BestConfig
+    from orchestrator.report.best.chosen import BestConfig
     from orchestrator.report.compare.shown import ShownChanges
     from orchestrator.report.compare.sides import Side
     from orchestrator.report.shown import Report
@@ -311,20 +311,22 @@ def compare(
 ) -> ShownChanges:
     """Compare two sweeps, or one at two times, arm by arm.
 
-    Each side may be the path of a JSON report, too. `margin` is the relative change of times and of
-    memory that does not matter. The result's `arms` has one entry for each arm of both sides:
-    `verdict` is `faster`, `slower`, `same` or `inconclusive`, `speedup` the ratio of the time per
-    step before to that after, with its 95 % interval, and `comparison.qualifier` is `busy` for a
-    verdict on a busy machine, which is among the `unjudged` unless `busy_counts`. `only_before` and
-    `only_after` have the other arms. `print` and notebooks show all changes. Raise `InvalidSide` if
-    a file is no report, the workloads differ, or both sides are one sweep.
+    Each side may be the path of a JSON report, too. `margin` is the share of times and of memory
+    that does not matter. The result's `contrasts` has each change: its `subject` is the arm after
+    and its `reference` the arm before, `verdict` is `better`, `worse`, `same` or `open` by the
+    `metric`, and `estimate` has the change with its interval: of a time or a memory the value
+    before divided by the value after, of a result the difference. A verdict on a busy machine has
+    the `qualifier` `busy`, and its arm is among the `unjudged` unless `busy_counts`. `arms` are the
+    arms of both sides, `only_before` and `only_after` the other ones. `print` and notebooks show
+    all changes. Raise `InvalidSide` if a file is no report, the workloads differ, or both sides are
+    one sweep.
 
     Example:
         >>> changes = compare("quickstart#1", "quickstart#2")
-        >>> for arm in changes.arms:
-        ...     print(arm.after.implementation, arm.verdict, round(arm.speedup.value, 2))
-        tensorflow/portable same 1.0
-        tensorflow/portable+xla slower 0.67
+        >>> for change in changes.of_time:
+        ...     print(change.subject, change.verdict, round(change.estimate.value, 2))
+        tensorflow/portable on AMD EPYC, 2 CPUs same 1.0
+        tensorflow/portable+xla on AMD EPYC, 2 CPUs worse 0.67
     """
     from orchestrator.report.compare.changes import compare_sides
     from orchestrator.report.compare.shown import ShownChanges
@@ -365,7 +367,7 @@ def best(
         >>> choice.spec["search"]["configs"][0]["units"]
         32
     """
-    from orchestrator.report.chosen import Limit, choose
+    from orchestrator.report.best.chosen import Limit, choose
 
     _expect("at_least", at_least, (Mapping, type(None)), 'a mapping, {"val_accuracy": 0.85}')
     _expect("at_most", at_most, (Mapping, type(None)), 'a mapping, {"step_ms": 20}')

@@ -68,8 +68,7 @@ class Metric:
         needs_setting: A setting of the workload without which no trial reports it.
         has_energy_scope: Whether its values are comparable only within one `energy_scope` (the
             devices whose energy was measured).
-        superlative: What the first arm of a ranking by this metric has, such as `least memory`.
-            Arms are ranked by the metrics that have one, as they are by time.
+        is_compared: Whether arms are compared by it, apart from times and results.
         is_traded_for_accuracy: Whether the report has the Pareto front of accuracy against it.
         is_result: Whether it tells how good the trained model is. The arms' results are compared.
     """
@@ -88,7 +87,7 @@ class Metric:
     is_objective: bool = True
     needs_setting: str | None = None
     has_energy_scope: bool = False
-    superlative: str = ""
+    is_compared: bool = False
     is_traded_for_accuracy: bool = False
     is_result: bool = False
 
@@ -636,7 +635,7 @@ METRICS: tuple[Metric, ...] = (
         measured_by="telemetry",
         reported_in=("expenses",),
         has_energy_scope=True,
-        superlative="least energy per sample",
+        is_compared=True,
     ),
     Metric(
         name="train_cost_usd",
@@ -646,7 +645,7 @@ METRICS: tuple[Metric, ...] = (
         better="less",
         measured_by="prices",
         reported_in=("expenses",),
-        superlative="cheapest to train on",
+        is_compared=True,
         is_traded_for_accuracy=True,
     ),
     Metric(
@@ -669,7 +668,7 @@ METRICS: tuple[Metric, ...] = (
         measured_in=_EVERY_TRIAL,
         comparable_over="fresh",
         reported_in=("measures",),
-        superlative="least memory",
+        is_compared=True,
         is_traded_for_accuracy=True,
     ),
     Metric(
@@ -681,7 +680,7 @@ METRICS: tuple[Metric, ...] = (
         measured_in=_EVERY_TRIAL,
         comparable_over="fresh",
         reported_in=("measures",),
-        superlative="least GPU memory",
+        is_compared=True,
         is_traded_for_accuracy=True,
     ),
     Metric(

@@ -71,7 +71,7 @@ def best(  # noqa: PLR0913  (its options)
     path: Path | None,
 ) -> None:
     """Print the best config of a SWEEP and its fastest arm, or a spec."""
-    from orchestrator.report.chosen import choice_document, to_yaml
+    from orchestrator.report.best.chosen import choice_document, to_yaml
     from orchestrator.report.formats.json_format import to_plain_data
 
     if code and form:

@@ -18,16 +18,17 @@ from orchestrator.cli.messages import show
 from orchestrator.cli.output import write
 
 if TYPE_CHECKING:
-    from orchestrator.report.compare.changes import ArmChange, Changes, FailOn
+    from orchestrator.analysis.contrasts.contrast import Contrast
+    from orchestrator.report.compare.changes import Changes, FailOn
 
 _FORMATS = {"text": ".txt", "markdown": ".md", "json": ".json"}
 
 _NOTES = """
 A and B are sweeps (`quickstart`), generations (`quickstart#1`), or reports kept as JSON files
 (`baseline.json`). Arms are compared by their names, over the configs that both sides have. A
-verdict needs at least 6 of these, or as many repeats of the only one. Arms that are gone,
-inconclusive, busy or on other hardware are named on stderr where --fail-on is given; they fail with
-`--fail-on inconclusive` only.
+verdict needs at least 6 of these, or as many repeats of the only one. With --fail-on, arms without
+a verdict (gone, open, busy or on other hardware) are listed on stderr; they fail with
+`--fail-on open` only.
 """
 
 
@@ -39,12 +40,13 @@ inconclusive, busy or on other hardware are named on stderr where --fail-on is g
 @options.sweep_argument("after", metavar="B")
 @click.option(
     "--fail-on",
-    type=click.Choice(["slower", "faster", "worse", "larger", "changed", "inconclusive"]),
+    type=options.CurrentChoice(
+        ["slower", "faster", "worse", "larger", "changed", "open"], former={"inconclusive": "open"}
+    ),
     multiple=True,
     help=(
         "Exit with code 1 if an arm became slower, faster, worse (less accurate) or larger (needs"
-        " more memory), if it changed in any way, or if it has no verdict (inconclusive); may be"
-        " repeated."
+        " more memory), if it changed in any way, or if it has no verdict (open); may be repeated."
     ),
 )
 @click.option(
@@ -87,25 +89,28 @@ def compare(
 
 
 def _print_failures(
-    changes: Changes, failed: Sequence[ArmChange], fail_on: Sequence[FailOn]
+    changes: Changes, failed: Sequence[Contrast], fail_on: Sequence[FailOn]
 ) -> bool:
     """Print what makes the exit code 1 and every arm without a verdict; return if there is any."""
+    from orchestrator.report.words import verdict_label
+
     if failed:
-        show(f"--fail-on: {'; '.join(str(arm.after) for arm in failed)}\n", err=True)
+        texts = (f"{c.subject} ({c.metric} {verdict_label(c)})" for c in failed)
+        show(f"--fail-on: {'; '.join(texts)}\n", err=True)
     if not fail_on:
         return False
-    is_failure = "inconclusive" in fail_on and (changes.all_inconclusive or bool(changes.unjudged))
+    is_failure = "open" in fail_on and (changes.all_open or bool(changes.unjudged))
     new = ((arm, f"only {changes.after} has it") for arm in changes.only_after)
     names = [f"{arm} ({reason})" for arm, reason in (*changes.unjudged, *new)]
     if names:
-        head = "--fail-on inconclusive" if is_failure else "Warning"
+        head = "--fail-on open" if is_failure else "Warning"
         show(f"{head}: not judged: {'; '.join(names)}\n", err=True)
-    if changes.all_inconclusive and is_failure:
-        show("--fail-on inconclusive: no arm could be judged\n", err=True)
-    elif changes.all_inconclusive and not failed:
+    if changes.all_open and is_failure:
+        show("--fail-on open: no arm could be judged\n", err=True)
+    elif changes.all_open and not failed:
         show(
             "Warning: no arm could be judged, so that --fail-on had nothing to check; "
-            "`--fail-on inconclusive` makes that exit code 1\n",
+            "`--fail-on open` makes that exit code 1\n",
             err=True,
         )
     return bool(failed) or is_failure

@@ -160,6 +160,20 @@ def former_option(name: str, instead: str) -> Callable[[CommandFunction], Comman
     return click.option(name, is_flag=True, hidden=True, expose_value=False, callback=refuse)
 
 
+class CurrentChoice(click.Choice[str]):
+    """A choice that refuses former words with the words that replace them."""
+
+    def __init__(self, choices: Sequence[str], former: Mapping[str, str]) -> None:
+        super().__init__(choices)
+        self.former = former
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the chosen word."""
+        if value in self.former:
+            self.fail(f"{value!r} is no choice any more. Instead: {self.former[value]}", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 def output_options(formats: Mapping[str, str]) -> Callable[[CommandFunction], CommandFunction]:
     """Return the options `--format` and `--output` of a command with these formats.
 

@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from orchestrator.analysis.arms.arm_summary import ArmSummary
 from orchestrator.analysis.contrasts.contrast import (
@@ -12,22 +12,21 @@ from orchestrator.analysis.contrasts.contrast import (
     Verdict,
     between,
 )
-from orchestrator.analysis.contrasts.questions import Leader
 from orchestrator.analysis.pairing.complete_rounds import typical_disturbance
 from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS, Estimate
-from orchestrator.analysis.statistics.formatting import number, ratio_interval, ratio_value, share
+from orchestrator.analysis.statistics.formatting import number, ratio, share
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.disturbance import Disturbance
-from orchestrator.core.text import counted, joined
+from orchestrator.core.text import counted
 from orchestrator.diagnostics.bench_schedule import Schedule
+from orchestrator.report.best.program import usage_lines
 from orchestrator.report.document import Column, Document, Fact, Section, Tone, make_table
+from orchestrator.report.leading import leading_fact
 from orchestrator.report.names import kernel_text
-from orchestrator.report.usage import usage_lines
 from orchestrator.report.words import (
     QUALIFIERS,
     TIME_WORDS,
     busy_text,
-    effect_text,
     verdict_label,
 )
 from workloads.registry import has_random_data
@@ -70,51 +69,16 @@ def _fastest(summary: ReportSummary) -> tuple[list[Fact], ArmSummary | None]:
     if leader is None:
         return [], None
     rows = {str(row.arm): row for row in summary.arms}
-    contrasts = _contrasts_of(summary, leader)
-    is_decided = all(contrast.is_decided for contrast in contrasts)
-    tone = Tone.GOOD if is_decided else Tone.DOUBT
+    found = (
+        between(summary.contrasts, leader.arm, other, leader.metric) for other in leader.others
+    )
+    contrasts = [contrast for contrast in found if contrast is not None]
+    bases = summary.baseline.of.values() if summary.baseline else ()
+    first = next(map(str, bases), "")
     names = {arm: row.arm.implementation for arm, row in rows.items()}
-    text = _fastest_text(leader, contrasts, names)
-    return [Fact("fastest", text, tone)], rows[leader.arm] if is_decided else None
-
-
-def _contrasts_of(summary: ReportSummary, leader: Leader) -> list[Contrast]:
-    """Return the leader compared with each other arm: the baseline first, then the fastest ones."""
-    baselines = {str(arm) for arm in summary.baseline.of.values()} if summary.baseline else set()
-    others = sorted(leader.others, key=lambda arm: arm not in baselines)
-    found = (between(summary.contrasts, leader.arm, other, leader.metric) for other in others)
-    return [contrast for contrast in found if contrast is not None]
-
-
-def _fastest_text(leader: Leader, contrasts: Sequence[Contrast], names: Mapping[str, str]) -> str:
-    """Return `A: 1.55 × as fast as B (1.18–2.04)`, `A and B: the same within 2 %; …` or `open: …`.
-
-    The ratio is to the baseline if there is one among these, else to the next arm.
-    """
-
-    subject = names[leader.arm]
-    undecided = [contrast for contrast in contrasts if not contrast.is_decided]
-    same = [contrast for contrast in contrasts if contrast.verdict == Verdict.SAME]
-    slower = [contrast for contrast in contrasts if contrast.verdict == Verdict.BETTER]
-    if undecided:
-        other, ratio = names[undecided[0].reference], ratio_value(undecided[0].estimate)
-        certainty = _certainty(undecided[0])
-        return f"{TIME_WORDS[Verdict.OPEN]}: {subject} leads {other} by {ratio}{certainty}"
-    texts = []
-    if same:
-        alike = joined([subject, *(names[contrast.reference] for contrast in same)])
-        texts.append(f"{alike}: the same within {share(same[0].margin)}")
-    if slower:
-        other, ratio = names[slower[0].reference], ratio_value(slower[0].estimate)
-        texts.append(f"{ratio} as fast as {other}{_certainty(slower[0])}")
-    return "; ".join(texts) if same else f"{subject}: {texts[0]}"
-
-
-def _certainty(contrast: Contrast) -> str:
-    """Return ` (1.18–2.04) (busy)`: the interval of a ratio, and what limits the verdict."""
-    estimate, qualifier = contrast.estimate, contrast.qualifier
-    ends = f" ({ratio_interval(estimate)})" if _has_interval(estimate) else ""
-    return f"{ends} ({QUALIFIERS[qualifier]})" if qualifier else ends
+    fact = leading_fact("fastest", contrasts, names, preferred=first)
+    is_decided = all(contrast.is_decided for contrast in contrasts)
+    return [fact], rows[leader.arm] if is_decided else None
 
 
 def _precision(summary: ReportSummary) -> Iterator[Fact]:
@@ -162,7 +126,7 @@ def _columns(summary: ReportSummary) -> Sequence[Column[ArmSummary]]:
         contrast = by_arm.get(str(row.arm))
         if row.arm in bases:
             return "baseline"
-        return effect_text(contrast) if contrast else None
+        return ratio(contrast.estimate) if contrast else None
 
     def verdict(row: ArmSummary) -> str | None:
         if contrast := by_arm.get(str(row.arm)):
@@ -175,7 +139,7 @@ def _columns(summary: ReportSummary) -> Sequence[Column[ArmSummary]]:
     return (
         Column("implementation", lambda row: row.arm.implementation),
         Column(f"ms/{_STEPS[_metric(summary)]}", _time_ms, numeric=True),
-        Column(f"speed-up ({share(CONFIDENCE)} interval)", speedup, numeric=True, optional=True),
+        Column(f"speed-up ({share(CONFIDENCE)} CI)", speedup, numeric=True, optional=True),
         Column("verdict", verdict, optional=True),
         Column("compile (s)", lambda row: row.means.get("compile_s"), numeric=True, optional=True),
         Column("kernel", lambda row: kernel(row) if has_surprise else None, optional=True),

@@ -22,6 +22,14 @@ TIME_WORDS: Mapping[Verdict, str] = {
 }
 """How the verdict on a time reads."""
 
+MEMORY_WORDS: Mapping[Verdict, str] = {
+    Verdict.BETTER: "smaller",
+    Verdict.WORSE: "larger",
+    Verdict.SAME: "same",
+    Verdict.OPEN: "open",
+}
+"""How the verdict on a memory reads."""
+
 WORDS: Mapping[Verdict, str] = {
     Verdict.BETTER: "better",
     Verdict.WORSE: "worse",
@@ -46,9 +54,17 @@ def verdict_label(contrast: Contrast) -> str:
 
 
 def verdict_word(contrast: Contrast) -> str:
-    """Return the verdict alone: `faster` of a time, `better` of anything else."""
-    is_time = find_metric(contrast.metric).unit in ("s", "ms", "µs")
-    return (TIME_WORDS if is_time else WORDS)[contrast.verdict]
+    """Return the verdict alone: `faster` of a time, `smaller` of a memory, otherwise `better`."""
+    return _words_of(contrast.metric)[contrast.verdict]
+
+
+def _words_of(metric: str) -> Mapping[Verdict, str]:
+    match find_metric(metric).unit:
+        case "s" | "ms" | "µs":
+            return TIME_WORDS
+        case "MiB":
+            return MEMORY_WORDS
+    return WORDS
 
 
 def effect_text(contrast: Contrast, *, with_interval: bool = True) -> str:
@@ -58,7 +74,7 @@ def effect_text(contrast: Contrast, *, with_interval: bool = True) -> str:
         return difference(estimate) if with_interval else difference_value(estimate)
     shown = natural(estimate)
     text = ratio(shown) if with_interval else ratio_value(shown)
-    return text if shown is estimate else f"{text} {TIME_WORDS[Verdict.WORSE]}"
+    return text if shown is estimate else f"{text} {_words_of(contrast.metric)[Verdict.WORSE]}"
 
 
 def range_text(contrast: Contrast) -> str | None:

@@ -49,7 +49,7 @@ def study_database(
     """
     import optuna  # noqa: PLC0415  (its import takes a second)
 
-    distributions = _distributions([block.config for block in blocks], logarithmic)
+    distributions = param_distributions([block.config for block in blocks], logarithmic)
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:
@@ -111,8 +111,8 @@ def _time(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S.%f}"
 
 
-def _distributions(
-    configs: Sequence[Config], logarithmic: Collection[str]
+def param_distributions(
+    configs: Sequence[Config], logarithmic: Collection[str] = ()
 ) -> dict[str, BaseDistribution]:
     """Return the distribution of each parameter over what was tried."""
     names = dict.fromkeys(name for config in configs for name in config)

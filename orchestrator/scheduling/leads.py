@@ -1,82 +1,83 @@
-"""Which arms lead a running sweep, in words: by time, and by the results of its objectives."""
+"""Which arms lead a running sweep: by time, by its results, and by its other objectives."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
-from orchestrator.analysis.comparisons.ranking import rankings
-from orchestrator.analysis.comparisons.result_ranking import rank_results
-from orchestrator.analysis.pairing import complete_rounds, pairs
-from orchestrator.analysis.statistics.formatting import difference, number, ratio
+from orchestrator.analysis.contrasts.answers import Answers, answer
+from orchestrator.analysis.contrasts.contrast import between
+from orchestrator.analysis.contrasts.questions import Leader
+from orchestrator.analysis.pairing.baselines import baseline_of_spec
+from orchestrator.analysis.summary import compare
 from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.text import counted
+from orchestrator.report.document import Fact, Tone
+from orchestrator.report.leading import leading_fact
+from orchestrator.report.names import result_name
 from workloads.metrics import find_metric
 
+_MOST_CLASSES = 3
+"""The most hardware classes of which the fastest arm is shown; the report has all."""
 
-def describe_leads(record: SweepRecord, arm_name: Callable[[Arm], str]) -> list[str]:
-    """Return which arm leads by each objective, in the order of the objectives.
 
-    Times count where an objective is no result of training, or where no result was measured.
+def leading_facts(record: SweepRecord, arm_name: Callable[[Arm], str]) -> list[Fact]:
+    """Return which arm leads by time, by each result, and by each other objective.
+
+    As in the report, times come first, unless all objectives are results and arms differ in one.
     """
-    costs = [name for name in record.objectives if not find_metric(name).is_result]
-    results = list(_leads_by_results(record, arm_name, say_equal=not costs))
-    times = list(_leads_by_times(record, arm_name, costs)) if costs or not results else []
-    is_time_first = costs[:1] == list(record.objectives)[:1]
-    return [*times, *results] if is_time_first else [*results, *times]
+    baseline = baseline_of_spec(record)
+    leads = _Leads(
+        answer(compare(record, baseline)),
+        {str(arm): arm_name(arm) for arm in record.arms},
+        {str(arm): arm.short_name for arm in record.arms},
+        {str(arm): str(base) for arm, base in baseline.of.items()} if baseline else {},
+    )
+    time_metric, results = leads.answers.time_metric, leads.answers.results
+    others = [name for name in record.objectives if name not in (time_metric, *results)]
+    by_time = [*leads.by_time(), *leads.by({name: _label(name) for name in others})]
+    by_result = [*leads.by({name: result_name(name) for name in results})]
+    is_about_results = all(find_metric(name).is_result for name in record.objectives)
+    are_objectives = not record.objectives.keys().isdisjoint(results)
+    differ = any(fact.tone == Tone.GOOD for fact in by_result)
+    is_result_first = is_about_results and are_objectives and differ
+    return [*by_result, *by_time] if is_result_first else [*by_time, *by_result]
 
 
-def _leads_by_times(
-    record: SweepRecord, arm_name: Callable[[Arm], str], objectives: Collection[str]
-) -> Iterator[str]:
-    """Return which arm has the least time on each hardware, or of another objective."""
-    timed = complete_rounds.match(record, lambda trial: trial.has_times)
-    time_metric = pairs.time_metric(timed)
-    for ranked in rankings(timed, time_metric, record.criteria.margins.speed):
-        second = ranked.behind[0]
-        is_shown = ranked.metric == time_metric or ranked.metric in objectives
-        if not is_shown or ranked.among != "implementations" or not second.ratio:
-            continue
-        leader = arm_name(ranked.leader)
-        if ranked.metric == time_metric:
-            text = (
-                f"{leader} {'is fastest' if ranked.sole else 'leads'}: "
-                f"{ratio(second.ratio)} as fast as {second.arm.short_name}"
-            )
-        else:
-            text = (
-                f"{leader} {'has the least' if ranked.sole else 'leads in'} {ranked.metric}: "
-                f"{second.arm.short_name} has {ratio(second.ratio)} as much"
-            )
-        busy = " (busy)" if ranked.disturbed else ""
-        yield f"{text} over {counted(ranked.blocks, ranked.unit)}{busy}"
+def _label(metric: str) -> str:
+    return find_metric(metric).label or metric
 
 
-def _leads_by_results(
-    record: SweepRecord, arm_name: Callable[[Arm], str], *, say_equal: bool
-) -> Iterator[str]:
-    """Return which arm has the best result, for each objective that was measured.
+@dataclass(frozen=True, slots=True)
+class _Leads:
+    """The answers so far. Arms have names, short ones within a hardware class, and baselines."""
 
-    Arms whose results differ by no more than the margin are said to be equal, or not named.
-    """
-    if not record.objectives:
-        return
-    for ranked in rank_results(record, complete_rounds.match(record)):
-        if ranked.metric not in record.objectives:
-            continue
-        over = f"over {counted(ranked.blocks, ranked.unit)}"
-        is_decided = bool(ranked.worse) and not ranked.as_good
-        compared = [arm for arm in ranked.behind if arm.difference]
-        apart = [b for b in compared if b.difference and abs(b.difference.value) > ranked.margin]
-        if apart:
-            other = ranked.worse[0] if is_decided else apart[0]
-            leaders, verb = arm_name(ranked.leader), "leads in"
-            if is_decided:
-                verb = "has the best"
-            elif close := len(compared) - len(apart):
-                leaders, verb = f"{leaders} and {counted(close, 'other arm')}", "lead in"
-            yield (
-                f"{leaders} {verb} {ranked.metric}: {difference(other.difference)} "
-                f"compared with {arm_name(other.arm)} {over}"
-            )
-        elif say_equal:
-            within = number(float(f"{ranked.margin:.2g}"))
-            yield f"the arms' {ranked.metric} is the same within {within} {over}"
+    answers: Answers
+    names: Mapping[str, str]
+    short_names: Mapping[str, str]
+    baselines: Mapping[str, str]
+
+    def by_time(self) -> Iterator[Fact]:
+        """Yield which arm is the fastest of all, and then on each of several hardware classes."""
+        metric = self.answers.time_metric
+        if metric is None:
+            return
+        yield from self.by({metric: "fastest"})
+        leaders = self._leaders(metric)
+        if any(not leader.hardware for leader in leaders):
+            for leader in [each for each in leaders if each.hardware][:_MOST_CLASSES]:
+                fact = self._fact("fastest", leader, self.short_names)
+                yield replace(fact, text=f"on {leader.hardware}: {fact.text}")
+
+    def by(self, labels: Mapping[str, str]) -> Iterator[Fact]:
+        """Yield which arm is the best of all by each of these metrics, under its label."""
+        for metric, label in labels.items():
+            for overall in self._leaders(metric)[-1:]:  # all hardware comes last
+                yield self._fact(label, overall, self.names)
+
+    def _leaders(self, metric: str) -> list[Leader]:
+        return [leader for leader in self.answers.leaders if leader.metric == metric]
+
+    def _fact(self, label: str, leader: Leader, names: Mapping[str, str]) -> Fact:
+        contrasts = self.answers.contrasts
+        found = (between(contrasts, leader.arm, arm, leader.metric) for arm in leader.others)
+        baseline = self.baselines.get(leader.arm, "")
+        return leading_fact(label, [*filter(None, found)], names, baseline)

@@ -17,6 +17,7 @@ from orchestrator.core.records import Direction, SweepRecord
 from orchestrator.core.text import counted, duration
 from orchestrator.core.trial import FinishedTrial, Outcome, Trial, config_text
 from orchestrator.planning.plan import Plan
+from orchestrator.storage.tracking.reader import datasets
 
 if TYPE_CHECKING:
     from orchestrator.execution.job import JobProgress
@@ -32,7 +33,7 @@ _FIGURES = {
     "train_s": "s training",
 }
 
-_GROWTH = 1.2  # of the number of blocks between two rankings, each of which reads all trials
+_GROWTH = 1.2  # of the number of blocks between two looks at what leads: each reads all trials
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ class Watcher:
         self._jobs: dict[str, _RunningJob] = {}
         """By the key of its first trial. The mapping is replaced, not changed: threads read it."""
         self._rounds_in_this_start = self._ended_in_this_start = 0
-        self._next_ranking = 2.0
+        self._next_look = 2.0
         self._began_s = self._ended_s = time.monotonic()
         self._is_open = plan.ending == "open"
 
@@ -193,7 +194,7 @@ class Watcher:
         for finished in ended:
             self._show_trial(finished)
         has_new_block = self.blocks_ended > complete_before
-        if has_new_block and self.blocks_ended >= self._next_ranking:
+        if has_new_block and self.blocks_ended >= self._next_look:
             self._show_leads()
 
     def _show_trial(self, finished: FinishedTrial) -> None:
@@ -279,19 +280,23 @@ class Watcher:
 
     def _show_leads(self) -> None:
         """Show which arms lead so far."""
-        from orchestrator.scheduling.leads import describe_leads  # noqa: PLC0415  (SciPy)
+        from orchestrator.scheduling.leads import leading_facts  # noqa: PLC0415  (SciPy)
 
-        self._next_ranking = max(self.blocks_ended + 1, _GROWTH * self.blocks_ended)
+        self._next_look = max(self.blocks_ended + 1, _GROWTH * self.blocks_ended)
+        trials = tuple(self._trials.values())
         record = SweepRecord(
             "",
             arms=self._plan.arms,
-            trials=tuple(self._trials.values()),
+            current=tuple(arm for arm in self._plan.arms if arm not in self.stopped),
+            trials=trials,
             objectives=self.objectives,
             criteria=self.criteria,
+            datasets=datasets(trials),
         )
-        self.leads = describe_leads(record, self._arm_name)
+        facts = leading_facts(record, self._arm_name)
+        self.leads = [f"{fact.label} so far  {fact.text}" for fact in facts]
         for text in self.leads:
-            self.show_event(f"so far {text}", "lead")
+            self.show_event(text, "lead")
 
 
 def describe_outcome(outcome: Outcome, objectives: Collection[str] = ()) -> str:

@@ -5,7 +5,7 @@ import json
 import workloads
 from orchestrator.analysis.summary import summarise
 from orchestrator.cli import reference
-from orchestrator.report.chosen import choose
+from orchestrator.report.best.chosen import choose
 from orchestrator.report.query import query_records
 from orchestrator.report.render import render
 from orchestrator.spec import parse_spec, spec_schema

@@ -25,7 +25,7 @@ from workloads.metrics import FRESH_ONLY, METRICS, find_metric
 WHOLE_TRAINING = "whole_train_s"
 """What a whole training takes, compiling included."""
 
-EXPENSES_COMPARED = tuple(metric.name for metric in METRICS if metric.superlative)
+EXPENSES_COMPARED = tuple(metric.name for metric in METRICS if metric.is_compared)
 """Energies, costs and memory that arms are compared by if they were measured."""
 
 _STEPS_OF_UNLIKE_BATCHES = ("sample_us", "predict_sample_us")
@@ -108,7 +108,7 @@ def answer(compared: Compared) -> Answers:
         leaders += leading
         if metric == time_metric or metric in results:
             contrasts += by_factors(matrix, judging)
-            contrasts += own_effects(matrix, design_of, judging)
+            contrasts += own_effects(matrix, baseline, design_of, judging)
         if metric == time_metric:
             along, curves = speed_along_sizes(matrix, baseline, design_of, judging)
             contrasts += along
@@ -170,11 +170,11 @@ def _judging(compared: Compared, matrix: Matrix, margin: JudgedMargin | None) ->
     return Judging(
         margin.value,
         1 - CONFIDENCE,
-        diverged=_divergence(record),
+        diverged=divergence(record),
     )
 
 
-def _divergence(record: SweepRecord) -> Callable[[Arm, Arm], bool]:
+def divergence(record: SweepRecord) -> Callable[[Arm, Arm], bool]:
     """Return whether an arm's training diverged in a round that another arm completed."""
     complete, broken = ended_rounds(record)
 

@@ -80,10 +80,24 @@ def judge_family(
 
     Contrasts that cannot have a verdict do not widen the intervals of the others.
     """
-    asked = [row for row in rows if row.weights.keys() <= set(matrix.arms)] if matrix.rows else []
-    qualifiers = [_qualifier(matrix, row, judging) for row in asked]
-    gains = [_gains(matrix, row) for row in asked]
-    is_ratio = matrix.scale == Scale.RATIO
+    return judge_over_own_blocks(((matrix, row) for row in rows), question, judging)
+
+
+def judge_over_own_blocks(
+    rows: Iterable[tuple[Matrix, Row]], question: Question, judging: Judging
+) -> tuple[Contrast, ...]:
+    """Judge contrasts together as `judge_family` does, each over a matrix of its own.
+
+    All matrices are of one metric. Rows are left out that their matrix has no values for.
+    """
+    asked = [
+        (matrix, row)
+        for matrix, row in rows
+        if matrix.rows and row.weights.keys() <= {*matrix.arms}
+    ]
+    qualifiers = [_qualifier(matrix, row, judging) for matrix, row in asked]
+    gains = [_gains(matrix, row) for matrix, row in asked]
+    is_ratio = any(matrix.scale == Scale.RATIO for matrix, _ in asked)
     margin = math.log1p(judging.margin) if is_ratio else judging.margin
     judged = [qualifier not in _UNJUDGED for qualifier in qualifiers]
     family = judge(
@@ -93,7 +107,9 @@ def judge_family(
     )
     judgements = iter(family)
     contrasts = []
-    for row, of_row, qualifier, is_judged in zip(asked, gains, qualifiers, judged, strict=True):
+    for (matrix, row), of_row, qualifier, is_judged in zip(
+        asked, gains, qualifiers, judged, strict=True
+    ):
         judgement = next(judgements) if is_judged else None
         corrected = judgement.corrected if judgement else None
         verdict = _VERDICTS[judgement.conclusion] if judgement else Verdict.OPEN

@@ -6,7 +6,7 @@ baseline tells where it is faster. `docs/statistics.md` has the methods and thei
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -24,7 +24,7 @@ from orchestrator.analysis.contrasts.contrast import (
 from orchestrator.analysis.contrasts.families import Judging
 from orchestrator.analysis.contrasts.matrix import Matrix
 from orchestrator.analysis.pairing.baselines import Baseline
-from orchestrator.analysis.statistics.estimates import Estimate
+from orchestrator.analysis.statistics.estimates import CONFIDENCE, Estimate
 from orchestrator.analysis.statistics.formatting import inverse, number
 from orchestrator.analysis.statistics.regression import (
     BlockPoint,
@@ -64,23 +64,25 @@ class SpeedCurve:
     reason: str | None = None
 
 
-def own_effects(matrix: Matrix, design_of: DesignOf, judging: Judging) -> tuple[Contrast, ...]:
-    """Return what each param does to the metric of each arm; none for repeats of one config.
+def own_effects(
+    matrix: Matrix, baseline: Baseline | None, design_of: DesignOf, judging: Judging
+) -> tuple[Contrast, ...]:
+    """Return what each param does to the metric of each baseline; none for repeats of one config.
 
-    The subject is the arm at the changed value, the reference the arm itself.
+    The subject is the baseline at the changed value, the reference the baseline itself. Effects
+    without an interval are left out.
     """
-    if matrix.unit == Unit.REPEAT or not matrix.rows:
+    if matrix.unit == Unit.REPEAT or not matrix.rows or baseline is None:
         return ()
     design = _design(matrix, design_of)
-    params = [name for name in design.params if design.refusal(name) is None]
-    confidence = _corrected(judging, len(params) * len(matrix.arms))
+    bases = [arm for arm in matrix.arms if arm in baseline.of.values()]
+    confidence = _corrected(judging, _count_intervals(design, design.params) * len(bases))
     found = list[Contrast]()
-    for arm in matrix.arms:
+    for arm in bases:
         fit = _fit(matrix, {arm: 1.0}, design, confidence)
-        for name in params:
-            for change in fit.changes(name):
-                subject = f"{arm}, {change_text(name, change)}"
-                found.append(_contrast(matrix, (arm,), subject, str(arm), change.effect, judging))
+        for name, change in _known_changes(fit, design.params):
+            subject = f"{arm}, {change_text(name, change)}"
+            found.append(_contrast(matrix, (arm,), subject, str(arm), change.effect, judging))
     return tuple(found)
 
 
@@ -89,7 +91,8 @@ def speed_along_sizes(
 ) -> tuple[tuple[Contrast, ...], tuple[SpeedCurve, ...]]:
     """Return whether the speed-up of each arm depends on each size, and its curve along it.
 
-    A contrast compares the effect of the size on the arm with its effect on the baseline.
+    A contrast compares the effect of the size on the arm with its effect on the baseline. Effects
+    without an interval are left out.
     """
     if matrix.unit == Unit.REPEAT or not matrix.rows or baseline is None:
         return (), ()
@@ -100,19 +103,39 @@ def speed_along_sizes(
         for arm, base in baseline.pairs(matrix.arms)
         if base in matrix.arms and not {arm, base} & set(judging.other_mathematics)
     ]
-    fitted = sum(design.refusal(size) is None for size in sizes)
-    confidence = _corrected(judging, fitted * len(pairs))
+    of_curves, of_effects = (
+        _corrected(judging, count * len(pairs))
+        for count in (
+            sum(design.refusal(size) is None for size in sizes),
+            _count_intervals(design, sizes),
+        )
+    )
     contrasts, curves = list[Contrast](), list[SpeedCurve]()
     for arm, base in pairs:
-        fit = _fit(matrix, {base: 1.0, arm: -1.0}, design, confidence)
-        for size in sizes:
-            curves.append(_curve(fit, arm, base, matrix.metric, size))
-            for change in fit.changes(size) if design.refusal(size) is None else ():
-                text = change_text(size, change)
-                sides = f"{arm}, {text}", f"{base}, {text}"
-                slower = inverse(change.effect)
-                contrasts.append(_contrast(matrix, (arm, base), *sides, slower, judging))
+        weights = {base: 1.0, arm: -1.0}
+        fit = _fit(matrix, weights, design, of_curves)
+        curves += [_curve(fit, arm, base, matrix.metric, size) for size in sizes]
+        for size, change in _known_changes(_fit(matrix, weights, design, of_effects), sizes):
+            text = change_text(size, change)
+            sides = f"{arm}, {text}", f"{base}, {text}"
+            slower = inverse(change.effect)
+            contrasts.append(_contrast(matrix, (arm, base), *sides, slower, judging))
     return tuple(contrasts), tuple(curves)
+
+
+def _known_changes(fit: Fit, params: Iterable[str]) -> Iterator[tuple[str, Change]]:
+    """Yield the effects of params that have an interval."""
+    for name in params:
+        if fit.design.refusal(name) is None:
+            for change in fit.changes(name):
+                if math.isfinite(change.effect.high):
+                    yield name, change
+
+
+def _count_intervals(design: Design, params: Iterable[str]) -> int:
+    """Return how many effects of these params have an interval, which the blocks alone decide."""
+    any_fit = Fit(design, dict.fromkeys(range(design.blocks), 0.0), CONFIDENCE, is_ratio=False)
+    return sum(1 for _ in _known_changes(any_fit, params))
 
 
 def change_text(param: str, change: Change) -> str:

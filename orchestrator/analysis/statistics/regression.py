@@ -194,9 +194,8 @@ class Fit:
         self._unscaled: Callable[[Any], Numbers] = np.exp if is_ratio else np.array
         self._coefficients = design.solution @ numbers
         self._residuals = numbers - design.matrix @ self._coefficients
-        self._total = float(np.var(numbers) * len(numbers))
         if np.ptp(numbers) <= _ROUNDING * np.abs(numbers).max():  # arithmetic's own noise
-            self._total = self._coefficients[1:] = self._residuals[:] = 0.0
+            self._coefficients[1:] = self._residuals[:] = 0.0
         self._variance = float(self._residuals @ self._residuals) / max(1, design.freedom)
         self.quantile = float(stdtrit(max(1, design.freedom), (1 + confidence) / 2))
 
@@ -245,21 +244,6 @@ class Fit:
         half = np.where(is_known, self.quantile * np.sqrt(np.maximum(0.0, variances)), np.inf)
         middle = rows @ self._coefficients
         return list(self._unscaled(np.array([middle, middle - half, middle + half]).T).tolist())
-
-    def importance(self, name: str) -> float:
-        """Return the share of the variance, 0 to 1, that only this param explains beyond chance.
-
-        Source: epsilon squared of Kelley, "An unbiased correlation ratio measure", Proceedings of
-        the National Academy of Sciences 21(9), 1935, of the fit with the param over that without.
-        """
-        places = self.design.places[name]
-        if not self._total or not places:
-            return 0.0
-        coefficients = self._coefficients[places]
-        covariance = self.design.inverse[np.ix_(places, places)]  # over the variance
-        explained = float(coefficients @ np.linalg.solve(covariance, coefficients))
-        explained -= len(places) * self._variance  # as much is expected by chance
-        return min(1.0, max(0.0, explained / self._total))
 
 
 def _is_finite(value: ConfigValue | None) -> TypeGuard[float]:

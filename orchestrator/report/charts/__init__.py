@@ -8,17 +8,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.report.charts import curves, phases, speedups, trade_offs
+from orchestrator.report.charts import curves, speedups, trade_offs
 from orchestrator.report.charts.chart import Chart, ChartBuilder
-from orchestrator.report.wording import arm_names
+from orchestrator.report.names import arm_names
 
 CHARTS: tuple[ChartBuilder, ...] = (
     speedups.speedup_charts,
     trade_offs.trade_off_charts,
-    curves.effect_charts,
-    curves.crossover_charts,
+    curves.size_charts,
     curves.learning_charts,
-    phases.phase_charts,
 )
 """The charts of every report, in their order."""
 

@@ -11,18 +11,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from orchestrator.analysis.measures import MEASURES
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
 from orchestrator.report.charts.look import CHART_CONFIG, DASHES, LIGHT, ROW_NAMES, SYMBOLS, TOKENS
 from orchestrator.report.document import Table, visible
-from orchestrator.report.wording import ArmNames
+from orchestrator.report.names import ArmNames
 
 _COLOURS = [f"var(--style-{i})" for i in range(len(LIGHT))]
 _TOKENS = {**TOKENS, **{f"style-{i}": hue for i, hue in enumerate(LIGHT)}}
 _LONGEST = 60  # characters of a name; the tables of the report have full names
 _WILD = 100.0  # an interval is cut off if it is this many times the range of all values
-_TITLES = {measure.metric: measure.title for measure in MEASURES}
 
 
 Styles: TypeAlias = Mapping[Arm, int]
@@ -36,8 +34,8 @@ Rows: TypeAlias = Iterable[Mapping[str, Any]]
 class Chart:
     """A chart of one part of the report.
 
-    `key` names its file, and `section` is the key of the section that it belongs to. `description`
-    is the chart in words, `table` has its numbers unless the section has them, and `notes` explain
+    `key` names its file, and `section` is the key of its part (`PARTS`). `description`
+    is the chart in words, `table` has its numbers unless the part has them, and `notes` explain
     it. `layers` are drawn on rows of `data`.
     """
 
@@ -174,11 +172,6 @@ def short(text: str, longest: int = _LONGEST) -> str:
     if line == "__proto__":  # Vega groups rows in plain objects
         return f"{line}\u00a0"
     return line if len(line) <= longest else f"{line[: longest - 1]}…"
-
-
-def metric_title(metric: str) -> str:
-    """Return `step (ms)` for a measure of reports, and the name of any other metric."""
-    return _TITLES.get(metric, metric)
 
 
 def slug(text: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from orchestrator.analysis.arms.arm_summary import LearningCurve, LearningPoint
-from orchestrator.analysis.comparisons.effects import ParamEffect
+from orchestrator.analysis.contrasts.sizes import SpeedCurve
 from orchestrator.analysis.statistics.formatting import number, quartiles
 from orchestrator.analysis.statistics.regression import CurvePoint
 from orchestrator.analysis.summary import ReportSummary
@@ -21,37 +21,27 @@ from orchestrator.report.charts.chart import (
     arm_channels,
     axis,
     layer,
-    metric_title,
     slug,
 )
 from orchestrator.report.document import cell_text
-from orchestrator.report.sections.crossovers import crossover_sentence
-from orchestrator.report.wording import ArmNames, grouped
+from orchestrator.report.names import ArmNames, grouped
+from orchestrator.report.parts.contrast_tables import metric_title
+from orchestrator.report.parts.sizes import crossing_text
 
 _MOST_MARKS = 24  # on one line: a few symbols identify it, more would hide it
 _HEIGHT = 360
+_DOUBLED = 2  # from the smallest to the largest size: an axis of its logarithm has ticks
+_AS_FAST = {"color": "var(--quiet)", "strokeDash": [2, 3]}
 _OVERLAP = 0.01  # of the range of a chart: lines that are so close cannot be told apart
 _Rows: TypeAlias = Sequence[Mapping[str, Any]]
 """The points of a line: `at`, `value`, the ends `low` and `high` of a band, and `text`."""
 
 
-def effect_charts(summary: ReportSummary, name: ArmNames, styles: Styles) -> Iterator[Chart]:
-    """Make a chart for each metric by each param."""
-    fitted = grouped(
-        ((effect.metric, effect.param), effect) for effect in summary.effects if effect.points
-    )
-    drawn = summary.drawn_blocks
-    for of_param in fitted.values():
-        yield _by_param(of_param, name, styles, drawn)
-
-
-def crossover_charts(summary: ReportSummary, name: ArmNames, styles: Styles) -> Iterator[Chart]:
-    """Make a chart of speed-ups for each size along which arms were compared."""
-    by_param = grouped((c.effect.param, c) for c in summary.crossovers if c.regions)
-    drawn = summary.drawn_blocks
-    for compared in by_param.values():
-        text = ". ".join(crossover_sentence(crossover, name) for crossover in compared)
-        yield _by_param([c.effect for c in compared], name, styles, drawn, text)
+def size_charts(summary: ReportSummary, name: ArmNames, styles: Styles) -> Iterator[Chart]:
+    """Make a chart of speed-ups for each size along which they were fitted."""
+    by_size = grouped((curve.size, curve) for curve in summary.curves if curve.curve)
+    for size, curves in by_size.items():
+        yield _by_size(size, curves, name, styles, summary.drawn_blocks)
 
 
 def learning_charts(summary: ReportSummary, name: ArmNames, styles: Styles) -> Iterator[Chart]:
@@ -78,7 +68,6 @@ def _drawing(
     titles: tuple[str, str],
     *,
     logs: str = "",
-    baseline: bool = False,
 ) -> _Drawing:
     """Draw one line per arm. Mark the points, or if there are none, every n-th point of the line.
 
@@ -101,11 +90,9 @@ def _drawing(
     look = arm_channels(names)
     line = {"x": across, "color": look["color"], "detail": "line"}
     mark = {"x": across, "color": look["color"], "shape": look["shape"], "tooltip": "text"}
-    rule = {"color": "var(--quiet)", "strokeDash": [2, 3]}
     shade, stroke = {"opacity": 0.16, "clip": True}, {"strokeWidth": 2, "clip": True}
     dots = {"size": 45, "filled": True, "opacity": 1, "clip": True}
     layers = [
-        *([layer(None, "rule", rule, y={"datum": 1})] if baseline else []),
         *([layer("lines", "area", shade, y="low", y2="high", **line)] if ends else []),
         layer("lines", "line", stroke, y=up, strokeDash=look["strokeDash"], **line),
         layer("points", "point", dots, y="value", **mark),
@@ -113,57 +100,48 @@ def _drawing(
     return _Drawing(layers, {"lines": drawn, "points": points})
 
 
-def _by_param(
-    fitted: list[ParamEffect],
+def _by_size(
+    size: str,
+    curves: Sequence[SpeedCurve],
     name: ArmNames,
     styles: Styles,
     drawn: Collection[int],
-    crossing: str = "",
 ) -> Chart:
-    """Make a chart of a metric against a param, or of speed-ups whose crossing is described."""
-    metric, param, is_speedup = fitted[0].metric, fitted[0].param, bool(crossing)
-    title = "speed-up over the baseline (×)" if is_speedup else metric_title(metric)
-    lines = [(e.arm, [{"at": p.at, **_ends(p)} for p in e.curve]) for e in fitted]
+    """Make a chart of the speed-ups of several arms along one size."""
+    lines = [(c.arm, [{"at": p.at, **_ends(p)} for p in c.curve]) for c in curves]
     points = [
         {
-            "name": name(e.arm),
+            "name": name(c.arm),
             "at": p.at,
             "value": p.adjusted,
-            "text": f"{name(e.arm)}, block {p.block}: {number(p.value)} at {cell_text(p.at)}",
+            "text": f"{name(c.arm)}, block {p.block}: {number(p.value)} at {cell_text(p.at)}",
         }
-        for e in fitted
-        for p in e.points
+        for c in curves
+        for p in c.points
         if p.block in drawn
     ]
-    ends = ". ".join(
-        f"{name(e.arm)}: {number(e.curve[0].value)} to {number(e.curve[-1].value)}"
-        for e in fitted
-        if e.curve
-    )
-    doubled = any(change.of is None for e in fitted for change in e.changes)
-    logs = "x" * doubled + "y" * fitted[0].is_ratio
-    titles = param, title
-    drawing = _drawing(lines, points, name, styles, titles, logs=logs, baseline=is_speedup)
+    sizes = [float(p.at) for c in curves for p in c.points]
+    is_wide = max(sizes) >= _DOUBLED * min(sizes)
+    titles = size, "speed-up over the baseline (×)"
+    drawing = _drawing(lines, points, name, styles, titles, logs="xy" if is_wide else "y")
+    held = ("All other params are held",) if any(c.held for c in curves) else ()
     return Chart(
-        key=f"crossover-{slug(param)}" if is_speedup else f"effect-{slug(metric)}-{slug(param)}",
-        section="crossovers" if is_speedup else "effects",
-        title=f"Speed-up by {param}" if is_speedup else f"{title} by {param}",
-        description=crossing or f"{title} by {param}. {ends}",
-        layers=drawing.layers,
+        key=f"speedup-by-{slug(size)}",
+        section="sizes",
+        title=f"Speed-up by {size}",
+        description=". ".join(_description(curve, name) for curve in curves) + ".",
+        layers=[layer(None, "rule", _AS_FAST, y={"datum": 1}), *drawing.layers],
         data=drawing.data,
         height=_HEIGHT,
-        notes=(*_param_notes(fitted, is_speedup=is_speedup), *_overlap_note(lines, name)),
+        notes=("Dotted line: as fast as the baseline", *held, *_overlap_note(lines, name)),
     )
 
 
-def _param_notes(fitted: Sequence[ParamEffect], *, is_speedup: bool) -> Iterator[str]:
-    """Write what a chart by a param shows, and what of it is adjusted for the other params."""
-    if is_speedup:
-        yield "Dotted line: as fast as the baseline"
-    if any(effect.reason for effect in fitted):
-        yield "Points are as measured: no effect is estimated, so other params are not held"
-    elif any(effect.held for effect in fitted):
-        yield "All other params are held"
+def _description(curve: SpeedCurve, name: ArmNames) -> str:
+    first, last = curve.curve[0], curve.curve[-1]
+    ends = " to ".join(f"{number(p.value)} × at {cell_text(p.at)}" for p in (first, last))
+    crossing = crossing_text(curve)
+    return f"{name(curve.arm)}: {ends}" + (f", faster {crossing}" if crossing else "")
 
 
 def _overlap_note(lines: Sequence[tuple[Arm, _Rows]], name: ArmNames) -> Iterator[str]:
@@ -219,7 +197,7 @@ def _learning_chart(
     drawing = _drawing(lines, (), name, styles, titles)
     return Chart(
         key=f"learning-{slug(metric)}-{against}",
-        section="learning",
+        section="quality",
         title=f"{title} against {against}",
         description=" ".join(texts),
         layers=drawing.layers,

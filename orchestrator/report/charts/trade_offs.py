@@ -8,9 +8,10 @@ from orchestrator.analysis.statistics.formatting import number
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.text import counted
 from orchestrator.report.charts import chart
-from orchestrator.report.charts.chart import Chart, Styles, arm_channels, axis, layer, metric_title
+from orchestrator.report.charts.chart import Chart, Styles, arm_channels, axis, layer
 from orchestrator.report.document import Column, make_table
-from orchestrator.report.wording import ArmNames, config_phrase
+from orchestrator.report.names import ArmNames, config_phrase
+from orchestrator.report.parts.contrast_tables import metric_title
 
 
 def trade_off_charts(summary: ReportSummary, name: ArmNames, styles: Styles) -> Iterator[Chart]:
@@ -85,7 +86,7 @@ def _trade_off(
     span = f"from {' to '.join(ends)}" if len(ends) > 1 else "".join(ends)
     return Chart(
         key=trade_off_key(trade_off),
-        section="trade_offs",
+        section="quality",
         title=f"{accuracy} against {expense}: {where}",
         description=(
             f"{len(best)} of {counted(trade_off.front.tried, 'config')} on the Pareto front, with "

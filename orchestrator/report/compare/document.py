@@ -1,92 +1,158 @@
 """Changes between two sweeps as a document, and as one JSON object."""
 
-from collections.abc import Collection
-from functools import partial
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from orchestrator.analysis.statistics.estimates import Estimate
-from orchestrator.analysis.statistics.formatting import difference, ratio
+from orchestrator.analysis.contrasts.contrast import (
+    Contrast,
+    Qualifier,
+    Scale,
+    Verdict,
+)
+from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS
+from orchestrator.analysis.statistics.formatting import difference, natural, ratio, share
+from orchestrator.core.caller import as_typed
 from orchestrator.core.formats import Format
-from orchestrator.report.compare.changes import NEEDS, ArmChange, Changes
-from orchestrator.report.compare.wording import change_bullets, change_notes
-from orchestrator.report.document import Column, Document, Section, Table, make_table
+from orchestrator.core.text import counted, joined
+from orchestrator.report.compare.changes import NEEDS, Changes
+from orchestrator.report.document import Column, Document, Fact, Section, Table, Tone, make_table
 from orchestrator.report.formats.json_format import to_plain_data
-from orchestrator.report.verdicts import RESULT_WORDS, speed_ratio, verdict_label
-from orchestrator.report.wording import ArmNames, deciding_interval, gain, result_name
+from orchestrator.report.names import ArmNames, grouped
+from orchestrator.report.words import (
+    QUALIFIERS,
+    busy_text,
+    effect_text,
+    verdict_label,
+    verdict_word,
+)
 
-CHANGES = Format("a comparison", 6, id="rnnsweep-compare")
+CHANGES = Format("a comparison", 7, id="rnnsweep-compare")
+
+_MOST_NAMED = 2
+"""The most arms that a fact names; more of them are counted."""
+
+_TONES = {Verdict.BETTER: Tone.GOOD, Verdict.WORSE: Tone.BAD, Verdict.OPEN: Tone.DOUBT}
 
 
 def changes_document(changes: Changes) -> Document:
-    """Make the document: changes beyond noise, differences, and the figures."""
-    arms = [arm for change in changes.arms for arm in (change.before, change.after)]
-    every = {str(arm.hardware) for arm in (*arms, *changes.only_before, *changes.only_after)}
-    name = ArmNames(every.pop() if len(every) == 1 else None)
+    """Make the document: the changes of all arms, what limits them, and what else differs."""
+    every = [arm for change in changes.arms for arm in (change.before, change.after)]
+    every += [*changes.only_before, *changes.only_after]
+    hardware = {str(arm.hardware) for arm in every}
+    name = ArmNames(hardware.pop() if len(hardware) == 1 else None)
+    names = {str(change.after): name(change.after) for change in changes.arms}
+    by_metric = grouped((contrast.metric, contrast) for contrast in changes.contrasts)
+    changed = Section(
+        "What changed",
+        facts=tuple(fact for contrasts in by_metric.values() for fact in _facts(contrasts, names)),
+        tables=(_table(changes.contrasts, names),) if changes.contrasts else (),
+        doubts=tuple(_doubts(changes, name)),
+        notes=_notes(changes) if changes.contrasts else (),
+    )
     rows = tuple((f"{d.subject}: {d.name}", d.before, d.after) for d in changes.differences)
-    table = (Table(("what", "before", "after"), rows),) if rows else ()
-    same = "Settings, data, hardware and recorded versions are the same on both sides."
-    sections = [
-        Section(
-            "What changed",
-            tuple(change_bullets(changes, name)),
-            paragraphs=tuple(change_notes(changes, name)),
-        ),
-        Section("Other differences", tables=table, paragraphs=() if rows else (same,)),
-        *([_figures(changes, name)] if changes.arms else []),
-    ]
+    same = "Search, settings, data, hardware and recorded versions are the same on both sides."
+    differences = Section(
+        "Other differences",
+        tables=(Table(("what", "before", "after"), rows),) if rows else (),
+        notes=() if rows else (same,),
+    )
     title = f"{changes.before} → {changes.after}: {changes.workload}{name.where}"
-    return Document(title, tuple(sections))
+    return Document(title, (changed, differences))
 
 
-def _figures(changes: Changes, name: ArmNames) -> Section:
-    columns: list[Column[ArmChange]] = [
-        Column("arm", lambda arm: name(arm.after)),
-        Column(f"{changes.arms[0].comparison.unit}s", lambda arm: arm.configs),
-        Column(
-            "speed-up", lambda a: deciding_interval(a.comparison), show=speed_ratio, numeric=True
-        ),
-        Column("verdict", _verdict_on_time),
-        *(
-            column
-            for metric in dict.fromkeys(r.metric for a in changes.arms for r in a.results)
-            for column in _result_columns(metric)
-        ),
-        *(Column(NEEDS[m], partial(_need, m), show=ratio, optional=True) for m in NEEDS),
+def _facts(contrasts: Sequence[Contrast], names: dict[str, str]) -> Iterator[Fact]:
+    """Write the changes by one metric: each that has a direction, then the others together.
+
+    Of memory and time to compile only what changed: few trials have a fresh trainer.
+    """
+    for contrast in contrasts:
+        if contrast.verdict in (Verdict.BETTER, Verdict.WORSE):
+            text = f"{names[contrast.subject]}: {contrast.metric} {_size_text(contrast)}"
+            yield Fact(verdict_label(contrast), text, _TONES[contrast.verdict])
+    for verdict in (Verdict.SAME, Verdict.OPEN):
+        alike = [c for c in contrasts if c.verdict == verdict and c.metric not in NEEDS]
+        if alike:
+            arms = [names[contrast.subject] for contrast in alike]
+            text = joined(arms) if len(arms) <= _MOST_NAMED else counted(len(arms), "arm")
+            tone = _TONES.get(verdict, Tone.PLAIN)
+            yield Fact(verdict_word(alike[0]), f"{text}: {alike[0].metric}", tone)
+
+
+def _size_text(contrast: Contrast) -> str:
+    """Return how large a change is, whose direction is known: `1.29 × (1.27–1.31)`."""
+    if contrast.scale == Scale.DIFFERENCE:
+        return difference(contrast.estimate)
+    return ratio(natural(contrast.estimate))
+
+
+def _table(contrasts: Sequence[Contrast], names: dict[str, str]) -> Table:
+    columns: list[Column[Contrast]] = [
+        Column("arm", lambda contrast: names[contrast.subject]),
+        Column("metric", lambda contrast: contrast.metric, key=True),
+        Column("change", effect_text, numeric=True),
+        Column("over", lambda contrast: counted(contrast.blocks, contrast.unit)),
+        Column("verdict", verdict_label),
     ]
-    note = (
-        "Speed-up: time per step before divided by after; above 1 is faster now. Memory (of fresh "
-        "trainers) and time to compile (of warm ones): after divided by before. Intervals hold "
-        "for all arms together."
-    )
-    table = make_table(columns, changes.arms)
-    return Section("Arms before and after", tables=(table,), paragraphs=(note,))
+    return make_table(columns, contrasts)
 
 
-def _verdict_on_time(arm: ArmChange) -> str | None:
-    return None if arm.is_of_results_alone else verdict_label(arm.comparison)
+def _doubts(changes: Changes, name: ArmNames) -> Iterator[Fact]:
+    """Write what limits the comparison."""
+    if not changes.arms:
+        yield _doubt("open", "no arm is on both sides")
+    elif not changes.contrasts:
+        cure = "give both sweeps the same seed and space, or list the configs"
+        yield _doubt("open", f"no config is complete on both sides: {cure}")
+    for label, state in changes.incomplete.items():
+        yield _doubt("missing", f"{label} is {state}, so some of its trials may be missing")
+    for label, arms in ((changes.before, changes.only_before), (changes.after, changes.only_after)):
+        if arms:
+            yield _doubt("missing", f"only {label} has {joined(map(str, arms))}")
+    compared = {contrast.subject for contrast in changes.contrasts}
+    for arm in changes.arms:
+        if compared and str(arm.after) not in compared:
+            yield _doubt("missing", f"{name(arm.after)}: no config is complete on both sides")
+        if arm.lost:
+            lost = counted(arm.lost, "config")
+            yield _doubt("failed", f"{name(arm.after)}: {lost} that completed before")
+        if arm.diverged:
+            yield _doubt("failed", f"{name(arm.after)}: diverged in {joined(arm.diverged)} only")
+        if arm.other_mathematics:
+            where = f"{name(arm.after)} in {joined(arm.other_mathematics)}"
+            yield _doubt(QUALIFIERS[Qualifier.OTHER_MATHEMATICS], where)
+        if arm.is_on_other_hardware:
+            text = f"{name(arm.after)}: before on {arm.before.hardware}; fails no comparison"
+            yield _doubt("hardware", text)
+    if any(c.qualifier == Qualifier.FEW and c.metric not in NEEDS for c in changes.contrasts):
+        text = f"a verdict needs {MIN_BLOCKS} configs on both sides, or repeats of the only one"
+        yield _doubt(QUALIFIERS[Qualifier.FEW], text)
+    if any(contrast.qualifier == Qualifier.BUSY for contrast in changes.contrasts):
+        option = as_typed("--busy-counts", "busy_counts=True")
+        text = f"{busy_text(changes.disturbance)}; verdicts count with {option} only"
+        yield _doubt(QUALIFIERS[Qualifier.BUSY], text)
+    if changes.moved_together:
+        text = "all arms changed by the same factor: more likely the machine than the code"
+        yield _doubt("machine", text)
+    if changes.unlike_inputs:
+        text = f"the {changes.unlike_inputs} differ, so results are not compared"
+        yield _doubt("unlike", text)
 
 
-def _result_columns(metric: str) -> tuple[Column[ArmChange], ...]:
-    """Return the columns of one result: its difference, and the verdict."""
+def _doubt(label: str, text: str) -> Fact:
+    return Fact(label, text, Tone.DOUBT)
 
-    def gained(arm: ArmChange) -> Estimate | None:
-        return gain(arm.comparison, metric)
 
-    def verdict(arm: ArmChange) -> str | None:
-        return next((RESULT_WORDS[r.verdict] for r in arm.results if r.metric == metric), None)
-
+def _notes(changes: Changes) -> tuple[str, ...]:
     return (
-        Column(f"Δ {metric}", gained, show=difference, numeric=True),
-        Column(result_name(metric), verdict),
+        f"Changes of time and memory within {share(changes.margin)} count as the same, and so do "
+        f"changes of a result within its margin. Intervals ({share(CONFIDENCE)}) hold for all arms "
+        "together.",
+        "The sweeps ran at different times: other changes of the machine are part of each ratio.",
     )
 
 
-def _need(metric: str, arm: ArmChange) -> Estimate | None:
-    return deciding_interval(arm.needs[metric]) if metric in arm.needs else None
-
-
-def changes_json(changes: Changes, failed: Collection[ArmChange]) -> dict[str, Any]:
-    """Return the changes with every pair of configs; numbers are finite or null.
+def changes_json(changes: Changes, failed: Collection[Contrast]) -> dict[str, Any]:
+    """Return the changes with what can be derived from them; numbers are finite or null.
 
     Within a version, properties may be added.
     """
@@ -94,7 +160,7 @@ def changes_json(changes: Changes, failed: Collection[ArmChange]) -> dict[str, A
         **CHANGES.head(),
         **to_plain_data(changes),
         "moved_together": changes.moved_together,
-        "inconclusive": changes.all_inconclusive,
+        "all_open": changes.all_open,
         "unjudged": [{"arm": str(arm), "reason": reason} for arm, reason in changes.unjudged],
-        "failing": [str(arm.after) for arm in failed],
+        "failing": [*dict.fromkeys(contrast.subject for contrast in failed)],
     }

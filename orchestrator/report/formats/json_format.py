@@ -17,15 +17,15 @@ from orchestrator.core import trial
 from orchestrator.core.formats import Format
 
 
-def _with_other_verdicts(content: dict[str, Any]) -> dict[str, Any]:
-    """Return the content as it is: its sweep and trials, which alone are read, have not changed."""
+def _with_other_answers(content: dict[str, Any]) -> dict[str, Any]:
+    """Return the content as it is: its sweep, arms and trials, which are read, have not changed."""
     return content
 
 
 REPORT = Format(
     "a report's JSON file",
-    12,
-    {10: _with_other_verdicts, 11: _with_other_verdicts},
+    13,
+    dict.fromkeys((10, 11, 12), _with_other_answers),
     id="rnnsweep-report",
     again="write it again with `rnnsweep report SWEEP -o FILE.json`",
 )

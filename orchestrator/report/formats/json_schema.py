@@ -23,18 +23,15 @@ from orchestrator.report.formats.json_format import (
 REPORT_SCHEMA_FILE = Path(__file__).with_name("report.schema.json")
 
 _REPORT_TEXT = (
-    "The whole report, with the raw trials behind every number. A number is calculated from "
-    "the runs listed with it (`run_ids`; in a pair `arm_runs` and `baseline_runs`), or from "
-    "the pairs listed with it. Any other number is calculated from the rows of `trials` with "
-    "its arm, and with its block if it has one. Comparisons, effects, rankings, targets and "
-    "break-evens use the complete trials of `complete_rounds`, except rounds excluded there "
-    "as disturbed or as not interleaved; comparisons and rankings by step_ms include rounds "
-    "of pruned trials, and targets diverged trainings. `arms` and `learning` use all complete "
-    "trials of an arm that lacks some of these rounds, and `targets` those of an arm that has "
-    "none of them. `phases`, the noise in `arms`, and the measures in `arms` that need a "
-    "fresh trainer always use all complete trials. `left_out` uses the trials that did not "
-    "complete. A number that is not finite is null. Within a version, properties may be "
-    "added. Removing a property, or changing its meaning, changes the version."
+    "The answers of a sweep, and the raw trials behind every number. `contrasts` has each "
+    "comparison of two arms, two values of a factor or two sizes by a metric once. Contrasts of "
+    "arms and factors, and the means in `arms`, are computed from `values`, which has the counted "
+    "blocks of each metric. Other numbers are calculated from the runs listed with them "
+    "(`run_ids`), or else from the rows of `trials` with their arm, and with their block if they "
+    "have one: of `complete_blocks`, or all complete trials of an arm that lacks some of these. "
+    "`phases`, the noise in `arms` and measures that need a fresh trainer always use all complete "
+    "trials, `targets` also diverged ones. A number that is not finite is null. Within a version, "
+    "properties may be added. Removing a property, or changing its meaning, changes the version."
 )
 """What a report in JSON is, and from which trials its numbers are calculated."""
 

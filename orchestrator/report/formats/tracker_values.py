@@ -5,39 +5,57 @@ there (`orchestrator.storage.tracking.limits`).
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
+from orchestrator.analysis.contrasts.contrast import Contrast, Question
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.report.sections.progress import counts
-from orchestrator.report.wording import arm_names, deciding_interval
+from orchestrator.report.names import arm_names
 
 
 def to_metrics(summary: ReportSummary) -> dict[str, float]:
     """Return counts of trials, the best value of each objective, and what was compared.
 
-    These are speed-ups, and differences of each result, with their intervals.
+    These are the speed-ups of arms over their baselines, and differences of each result, with the
+    intervals of the report.
     """
     name, front = arm_names(summary), summary.front
-    metrics: dict[str, float] = {f"trials_{kind}": n for kind, n in counts(summary).items()}
-    metrics["trials"] = metrics.pop("trials_trials")
+    metrics = _counts(summary)
     if front.points:
         for objective, direction in front.objectives.items():
             best = max if direction == "maximize" else min
             metrics[f"best/{objective}"] = best(point.values[objective] for point in front.points)
     if best_config := summary.best_by_objective:  # the value that the report has
         metrics[f"best/{best_config.metric}"] = best_config.chosen.values[best_config.metric]
-    for comparison in summary.comparisons:
+    names = {str(row.arm): name(row.arm) for row in summary.arms}
+    for kind, contrast in _compared(summary):
         # MLflow charts metrics with the same text before a slash together, and takes no plus.
-        arm = name(comparison.arm).replace("/", " ").replace("+", " ")
-        compared = {f"difference_{r.metric}": r.shown for r in comparison.results}
-        if speedup := deciding_interval(comparison):
-            compared = {"speedup": speedup, **compared}
-        for kind, estimate in compared.items():
-            metrics[f"{kind}/{arm}"] = estimate.value
-            if math.isfinite(estimate.high):
-                metrics[f"{kind}_low/{arm}"] = estimate.low
-                metrics[f"{kind}_high/{arm}"] = estimate.high
+        arm = names[contrast.subject].replace("/", " ").replace("+", " ")
+        estimate = contrast.estimate
+        metrics[f"{kind}/{arm}"] = estimate.value
+        if math.isfinite(estimate.high):
+            metrics[f"{kind}_low/{arm}"] = estimate.low
+            metrics[f"{kind}_high/{arm}"] = estimate.high
     return metrics
+
+
+def _counts(summary: ReportSummary) -> dict[str, float]:
+    trials = summary.sweep.trials
+    return {
+        "trials": trials.expected - trials.missing,
+        "trials_expected": trials.expected,
+        "trials_failed": trials.failed,
+        "trials_disturbed": sum(arm.disturbed for arm in summary.arms),
+    }
+
+
+def _compared(summary: ReportSummary) -> Iterator[tuple[str, Contrast]]:
+    """Yield the comparisons with the baseline by time and by results, each with its kind."""
+    kinds = {metric: f"difference_{metric}" for metric in summary.results}
+    if summary.time_metric:
+        kinds[summary.time_metric] = "speedup"
+    for contrast in summary.contrasts:
+        if contrast.question == Question.BASELINE and contrast.metric in kinds:
+            yield kinds[contrast.metric], contrast
 
 
 def to_params(summary: ReportSummary, space: Mapping[str, object]) -> dict[str, object]:

@@ -9,7 +9,7 @@ from orchestrator.analysis.summary import summarise
 from orchestrator.core.arms import Arm, HardwareUse, Usage
 from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
-from orchestrator.report.chosen import Limit, choose, to_yaml
+from orchestrator.report.best.chosen import Limit, choose, to_yaml
 from orchestrator.report.formats.tracker_values import to_metrics
 from orchestrator.spec import parse_spec
 from tests.building.arms import ARMS_OF_CELLS, CPU, LSTM, UNROLL, XLA
@@ -57,7 +57,7 @@ def test_the_best_within_limits(
 
 
 def test_a_choice_that_was_measured_on_a_busy_machine_says_so() -> None:
-    for disturbance in ({}, {"others_cpu_pct": 68.0}):
+    for disturbance in ({}, {"other_processes": 68.0}):
         trial = build_trial(0, PORTABLE, val_accuracy=0.9, step_ms=1.0, disturbance=disturbance)
         record = build_record([trial], (PORTABLE,))
         chosen = choose(record)
@@ -75,8 +75,8 @@ def test_the_report_and_best_break_a_tie_alike_by_the_time_of_training() -> None
         for arm, (accuracy, train_s) in figures.items()
     ]
     record = build_record(trials, tuple(figures))
-    choice = summarise(record).choice
-    assert choice is not None and choice.best.arm == GRU
+    best = summarise(record).best
+    assert best is not None and best.chosen.arm == GRU
     assert choose(record).arm == GRU
 
 
@@ -109,7 +109,7 @@ def test_of_the_arms_within_the_margin_on_the_best_config_the_fastest_is_chosen(
     """The margin is one percent of 0.281."""
     record = build_errors(fast_mae)
     chosen, summary = choose(record), summarise(record)
-    assert summary.best and summary.choice
+    assert summary.best
     for rows in (chosen.arms, summary.best.arms):
         assert [(row.arm, row.candidacy) for row in rows] == [
             (arm, "chosen"),
@@ -119,8 +119,7 @@ def test_of_the_arms_within_the_margin_on_the_best_config_the_fastest_is_chosen(
         assert rows[-1].reason == "out of memory"
     assert (chosen.block, chosen.arm) == (0, arm)
     assert f"# {arm}" in chosen.code()
-    assert (summary.choice.best.block, summary.choice.best.arm) == (0, arm)
-    assert summary.choice.fastest.arm == arm
+    assert (summary.best.chosen.block, summary.best.chosen.arm) == (0, arm)
     assert to_metrics(summary)["best/val_mae"] == chosen.values["val_mae"]
 
 
@@ -160,7 +159,7 @@ def test_what_cannot_be_chosen(
         choose(record, metric, limits)
 
 
-def test_an_arm_of_different_mathematics_is_chosen_only_by_its_name() -> None:
+def test_an_arm_of_other_mathematics_is_chosen_only_by_its_name() -> None:
     factors = {UNROLL: 1.0, XLA: 1.5}
     trials = [
         build_trial(block, arm, step_ms=10.0 - factor, fingerprint=build_fingerprint(factor))
@@ -170,10 +169,10 @@ def test_an_arm_of_different_mathematics_is_chosen_only_by_its_name() -> None:
     record = build_record(trials, tuple(factors))
     chosen = choose(record, "step_ms")
     assert chosen.arm == UNROLL
-    assert (chosen.tried, chosen.different_mathematics) == (2, (XLA,))
+    assert (chosen.tried, chosen.other_mathematics) == (2, (XLA,))
     assert str(XLA) in to_yaml(chosen)
     named = choose(record, "step_ms", arm=str(XLA))
-    assert (named.arm, named.different_mathematics) == (XLA, ())
+    assert (named.arm, named.other_mathematics) == (XLA, ())
 
 
 def test_what_is_as_accurate_as_required_is_chosen_by_its_speed(record: SweepRecord) -> None:

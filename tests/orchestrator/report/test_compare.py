@@ -11,18 +11,15 @@ from typing import Any, get_args
 
 import pytest
 
-from orchestrator.analysis.statistics.formatting import ABSENT
+from orchestrator.analysis.contrasts.contrast import Contrast, Qualifier, Question, Verdict
+from orchestrator.analysis.summary import summarise
 from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import DatasetRecord, FinishedTrial
 from orchestrator.report.compare.changes import Changes, FailOn, compare_sides, failing
 from orchestrator.report.compare.document import changes_document
 from orchestrator.report.compare.sides import InvalidSide, Side, read_report, side_of
-from orchestrator.report.compare.wording import change_bullets, change_notes
-from orchestrator.report.document import Kind
-from orchestrator.report.formats.json_format import REPORT
-from orchestrator.report.render import render, summarise
-from orchestrator.report.wording import ArmNames
+from orchestrator.report.formats.json_format import REPORT, summary_json
 from tests.building.arms import CPU, PORTABLE, XLA
 from tests.building.hardware import build_cpu_use
 from tests.building.records import build_record
@@ -89,24 +86,61 @@ def between(before: SweepRecord, after: SweepRecord) -> Changes:
     return compare_sides(one, Side("new", replace(after, run_id="after")))
 
 
-def accuracies(changes: Changes) -> list[str | None]:
-    compared = [arm.comparison.result for arm in changes.arms]
-    return [result.verdict if result else None for result in compared]
+def of(changes: Changes, arm: Arm, metric: str = "step_ms") -> Contrast:
+    """Return the change of an arm by a metric, which is compared."""
+    contrast = changes.contrast(arm, metric)
+    assert contrast is not None
+    return contrast
+
+
+def verdicts(changes: Changes, metric: str) -> list[Verdict]:
+    return [contrast.verdict for contrast in changes.contrasts if contrast.metric == metric]
+
+
+def accuracies(changes: Changes) -> list[Verdict]:
+    return verdicts(changes, "val_accuracy")
 
 
 @pytest.mark.parametrize(
     ("factor", "verdict"),
-    [(1.0, "same"), (1.2, "slower"), (0.8, "faster"), (1.045, "inconclusive")],
+    [(1.0, "same"), (1.2, "worse"), (0.8, "better"), (1.045, "open")],
 )
 def test_each_arm_is_compared_with_itself(factor: float, verdict: str) -> None:
     changes = between(measured(noise=0.008), measured(noise=0.008, factor=factor, seed=1))
-    assert [arm.comparison.verdict for arm in changes.arms] == ["same", verdict]
-    speedup = changes.arms[1].comparison.speedup
-    assert speedup is not None
-    assert speedup.low < 1 / factor < speedup.high
-    assert [arm.after for arm in failing(changes, ["changed"])] == (
-        [XLA] if verdict in ("faster", "slower") else []
+    assert verdicts(changes, "step_ms") == ["same", verdict]
+    change = of(changes, XLA)
+    assert (change.question, change.reference) == (Question.CHANGE, str(XLA))
+    assert change.estimate.low < 1 / factor < change.estimate.high
+    assert [c.subject for c in failing(changes, ["changed"])] == (
+        [str(XLA)] if verdict in ("worse", "better") else []
     )
+
+
+@pytest.mark.parametrize(
+    ("metric", "before", "after", "deviation", "verdict"),
+    [
+        ("step_ms", 1.0, 1.04, 0.02, "open"),
+        ("step_ms", 1.0, 1.08, 0.02, "worse"),
+        ("val_accuracy", 0.9, 0.896, 0.002, "open"),
+        ("val_accuracy", 0.9, 0.892, 0.002, "worse"),
+    ],
+)
+def test_a_change_whose_mean_is_within_the_margin_is_open(
+    metric: str, before: float, after: float, deviation: float, verdict: str
+) -> None:
+    """Even if its interval excludes no change: the margins are 5 %, and 0.005."""
+    sides = []
+    for value, spread in ((before, 0.0), (after, deviation)):
+        trials = [
+            build_trial(block, arm, metrics={metric: value + spread * (-1) ** block})
+            for block in range(8)
+            for arm in (PORTABLE, XLA)
+        ]
+        sides.append(build_record(trials))
+    change = of(between(*sides), XLA, metric)
+    zero = 1.0 if metric == "step_ms" else 0.0
+    assert not change.estimate.low <= zero <= change.estimate.high
+    assert change.verdict == verdict
 
 
 def test_configs_are_matched_in_any_block_and_repeats_averaged() -> None:
@@ -120,11 +154,10 @@ def test_configs_are_matched_in_any_block_and_repeats_averaged() -> None:
     settings = {**SETTINGS, "batch_size": 32}
     after = replace(before, trials=(*moved, *repeats, *unfinished), settings=settings)
     changes = between(before, after)
-    assert [len(arm.comparison.pairs) for arm in changes.arms] == [8, 8]
-    pairs = changes.arms[0].comparison.pairs
-    assert pairs[0].arm == pytest.approx((pairs[0].baseline * 40.0) ** 0.5)
-    assert all(pair.arm == pair.baseline for pair in pairs[1:])
-    assert changes.configs[0] == {"batch_size": 32, "units": 16}
+    first = of(changes, PORTABLE)
+    assert [c.blocks for c in changes.of_time] == [8, 8]
+    assert first.lowest == pytest.approx((before.trials[0].metrics["step_ms"] / 40.0) ** 0.5)
+    assert first.highest == of(changes, XLA).highest == 1.0
     assert changes.differences == ()
 
 
@@ -140,23 +173,34 @@ def changes_on_a_busy_machine(configs: int, disturbed: int) -> Changes:
 
 def test_disturbed_trials_are_left_out_where_six_configs_are_quiet() -> None:
     changes = changes_on_a_busy_machine(configs=8, disturbed=2)
-    comparison = changes.arms[1].comparison
-    assert (len(comparison.pairs), comparison.label) == (6, "slower")
+    change = of(changes, XLA)
+    assert (change.blocks, change.verdict, change.qualifier) == (6, "worse", None)
     assert XLA not in dict(changes.unjudged)
     assert len(failing(changes, ["slower"])) == 1
 
 
 def test_a_change_on_a_busy_machine_is_open_unless_it_counts() -> None:
     changes = changes_on_a_busy_machine(configs=7, disturbed=3)
-    comparison = changes.arms[1].comparison
-    assert (len(comparison.pairs), comparison.label) == (7, "slower (busy)")
+    change = of(changes, XLA)
+    assert (change.blocks, change.verdict, change.qualifier) == (7, "worse", Qualifier.BUSY)
+    assert changes.disturbance == {"other_processes": 43.0}
     assert XLA in dict(changes.unjudged)
-    assert changes.all_inconclusive
     assert failing(changes, ["slower"]) == ()
     counted = replace(changes, busy_counts=True)
     assert counted.unjudged == ()
-    assert not counted.all_inconclusive
-    assert [arm.after for arm in failing(counted, ["slower"])] == [XLA]
+    assert [c.subject for c in failing(counted, ["slower"])] == [str(XLA)]
+
+
+@pytest.mark.parametrize("busy_counts", [True, False])
+def test_nothing_is_judged_if_all_that_is_decided_is_of_a_busy_machine(busy_counts: bool) -> None:
+    def change(finished: FinishedTrial) -> FinishedTrial:
+        step_ms = finished.metrics["step_ms"]
+        return change_trial(
+            finished, disturbance={"host_steal": 30.0}, metrics={"step_ms": step_ms}
+        )
+
+    changes = between(measured(change=change), measured(factor=1.5, change=change))
+    assert replace(changes, busy_counts=busy_counts).all_open is not busy_counts
 
 
 def repeated(repeats: int, factor: float = 1.0, seed: int = 0) -> SweepRecord:
@@ -166,16 +210,18 @@ def repeated(repeats: int, factor: float = 1.0, seed: int = 0) -> SweepRecord:
     return replace(record, trials=tuple(trials), blocks=1, repeats=repeats)
 
 
-@pytest.mark.parametrize(("repeats", "label"), [(6, "slower"), (5, "inconclusive (few configs)")])
-def test_repeats_of_the_only_config_of_both_sides_decide(repeats: int, label: str) -> None:
-    changes = between(repeated(repeats), repeated(repeats, factor=1.2, seed=1))
-    assert changes.arms[1].comparison.label == label
+@pytest.mark.parametrize(("repeats", "verdict", "few"), [(6, "worse", False), (5, "open", True)])
+def test_repeats_of_the_only_config_of_both_sides_decide(
+    repeats: int, verdict: str, few: bool
+) -> None:
+    change = of(between(repeated(repeats), repeated(repeats, factor=1.2, seed=1)), XLA)
+    assert (change.verdict, change.qualifier == Qualifier.FEW) == (verdict, few)
 
 
 def test_accuracy_is_compared_on_the_same_data_and_settings_only() -> None:
     before, worse = measured(), measured(accuracy=0.85, seed=5)
     assert accuracies(between(before, worse)) == ["worse"] * 2
-    assert accuracies(between(before, measured(seed=9))) == ["equal"] * 2
+    assert accuracies(between(before, measured(seed=9))) == ["same"] * 2
     after = measured(
         environment={"tensorflow": "2.22.0", "python": "3.11.9", "cudnn": "9.3"},
         settings={**SETTINGS, "epochs": 5},
@@ -189,28 +235,46 @@ def test_accuracy_is_compared_on_the_same_data_and_settings_only() -> None:
         ("version", "tensorflow"): ("2.21.0", "2.22.0"),
         ("version", "cudnn"): ("–", "9.3"),
     }
-    assert (changes.unlike_inputs, accuracies(changes)) == ("settings and data", [None, None])
+    assert (changes.unlike_inputs, accuracies(changes)) == ("settings and data", [])
     assert failing(changes, ["worse"]) == ()
 
 
+def test_whole_trainings_of_unlike_settings_are_not_compared() -> None:
+    def timed_whole(finished: FinishedTrial) -> FinishedTrial:
+        return change_trial(finished, metrics={"train_s": 10.0 + 0.01 * finished.block})
+
+    before = measured(change=timed_whole)
+    assert between(before, measured(change=timed_whole)).time_metric == "train_s"
+    longer = measured(change=timed_whole, settings={**SETTINGS, "epochs": 5})
+    assert between(before, longer).contrasts == ()
+
+
+def test_a_search_with_another_seed_is_a_difference() -> None:
+    changes = between(measured(), replace(measured(), seed=7, sampler="qmc"))
+    assert {d.name for d in changes.differences if d.subject == "search"} == {"seed", "sampler"}
+    assert changes.unlike_inputs is None
+
+
 @pytest.mark.parametrize("is_after", [True, False])
-def test_accuracy_is_inconclusive_if_training_diverges_on_one_side_only(is_after: bool) -> None:
+def test_accuracy_is_open_if_training_diverges_on_one_side_only(is_after: bool) -> None:
     sides = measured(14), measured(14, change=failed(XLA, NAN, blocks=7), seed=1)
     changes = between(*(sides if is_after else sides[::-1]))
-    assert accuracies(changes) == ["equal", "inconclusive"]
+    assert accuracies(changes) == ["same", "open"]
     xla = changes.arms[1]
-    assert (len(xla.comparison.pairs), xla.lost) == (7, 7 if is_after else 0)
-    assert changes.unjudged == ((XLA, xla.diverged_alone),)
-    assert accuracies(between(sides[1], sides[1])) == ["equal"] * 2
+    assert (of(changes, XLA).blocks, xla.lost) == (7, 7 if is_after else 0)
+    assert of(changes, PORTABLE).blocks == 14, "a failure of one arm concerns no other"
+    assert xla.diverged == (("new",) if is_after else ("old",))
+    assert [arm for arm, _ in changes.unjudged] == [XLA]
+    assert accuracies(between(sides[1], sides[1])) == ["same"] * 2
 
 
 @pytest.mark.parametrize(
     ("metric", "factor", "verdict", "ways"),
     [
-        ("peak_rss_mib", 1.5, "faster", {"larger", "changed"}),
-        ("peak_rss_mib", 0.7, "slower", {"changed"}),
+        ("peak_rss_mib", 1.5, "worse", {"larger", "changed"}),
+        ("peak_rss_mib", 0.7, "better", {"changed"}),
         ("peak_gpu_mib", 1.02, "same", set()),
-        ("compile_s", 2.0, "faster", set()),
+        ("compile_s", 2.0, "worse", set()),
     ],
 )
 def test_memory_and_compile_times_are_compared(
@@ -218,10 +282,7 @@ def test_memory_and_compile_times_are_compared(
 ) -> None:
     before, after = (measured(change=adding(by, **{metric: 1000.0})) for by in (1.0, factor))
     changes = between(before, after)
-    assert [{m: need.verdict for m, need in arm.needs.items()} for arm in changes.arms] == [
-        {metric: "same"},
-        {metric: verdict},
-    ]
+    assert verdicts(changes, metric) == ["same", verdict]
     assert {way for way in get_args(FailOn) if failing(changes, [way])} == ways
 
 
@@ -231,15 +292,16 @@ def test_memory_is_that_of_fresh_trainers() -> None:
         return change_trial(own, trainer_trials=3 if finished.block else 0)
 
     changes = between(measured(change=warm), measured(change=warm))
-    assert [list(arm.needs) for arm in changes.arms] == [["compile_s"]] * 2
+    assert verdicts(changes, "peak_rss_mib") == ["open"] * 2
+    assert of(changes, XLA, "peak_rss_mib").qualifier == Qualifier.FEW
+    assert of(changes, XLA, "compile_s").blocks == 7
 
 
 @pytest.mark.parametrize(
-    ("configs", "accuracy", "kind"),
-    [(8, 0.5, Kind.SLOWER), (8, 0.9, Kind.SAME), (4, 0.5, Kind.INCONCLUSIVE)],
+    ("configs", "accuracy", "verdict"), [(8, 0.5, "worse"), (8, 0.9, "same"), (4, 0.5, "open")]
 )
 def test_sweeps_without_times_are_compared_by_their_results(
-    configs: int, accuracy: float, kind: Kind
+    configs: int, accuracy: float, verdict: str
 ) -> None:
     def without_times(finished: FinishedTrial) -> FinishedTrial:
         return change_trial(finished, metrics={"val_accuracy": finished.metrics["val_accuracy"]})
@@ -249,15 +311,13 @@ def test_sweeps_without_times_are_compared_by_their_results(
         for seed, of_side in enumerate((0.9, accuracy))
     )
     changes = between(before, after)
-    assert [arm.configs for arm in changes.arms] == [configs, configs]
-    assert {bullet.kind for bullet in change_bullets(changes, ArmNames(None))} == {kind}
-    is_open = kind == Kind.INCONCLUSIVE
-    reasons = {result.reason for arm in changes.arms for result in arm.results}
-    assert {reason for _, reason in changes.unjudged} == (reasons if is_open else set())
-    assert changes.all_inconclusive == is_open
-    assert len(failing(changes, ["worse"])) == (2 if kind == Kind.SLOWER else 0)
-    (table,) = changes_document(changes).sections[-1].tables
-    assert {row[table.headers.index("verdict")] for row in table.rows} == {ABSENT}
+    assert changes.time_metric is None
+    assert {(c.metric, c.blocks) for c in changes.contrasts} == {("val_accuracy", configs)}
+    assert accuracies(changes) == [verdict] * 2
+    is_open = verdict == "open"
+    assert [arm for arm, _ in changes.unjudged] == ([PORTABLE, XLA] if is_open else [])
+    assert changes.all_open == is_open
+    assert len(failing(changes, ["worse"])) == (2 if verdict == "worse" else 0)
 
 
 def test_arms_without_a_counterpart_or_a_complete_trial_are_unjudged() -> None:
@@ -265,7 +325,8 @@ def test_arms_without_a_counterpart_or_a_complete_trial_are_unjudged() -> None:
     assert (changes.only_before, changes.only_after) == ((XLA,), (FUSED,))
     assert changes.unjudged == ((XLA, "only old has it"),)
     changes = between(measured(), measured(change=failed(XLA)))
-    assert changes.unjudged == ((XLA, f"no trial of {XLA} in new is complete"),)
+    assert [arm for arm, _ in changes.unjudged] == [XLA]
+    assert changes.contrast(XLA, "step_ms") is None
 
 
 def test_another_machine_is_reported_and_fails_nothing() -> None:
@@ -274,8 +335,10 @@ def test_another_machine_is_reported_and_fails_nothing() -> None:
     )
     changes = between(measured(), measured(arms=moved_arms, factor=2.0))
     assert [arm.is_on_other_hardware for arm in changes.arms] == [True, True]
-    assert changes.arms[1].comparison.verdict == "slower"
-    assert (failing(changes, ["slower", "changed"]), changes.all_inconclusive) == ((), True)
+    assert of(changes, moved_arms[1]).verdict == "worse"
+    assert of(changes, moved_arms[1]).reference == str(XLA)
+    assert (failing(changes, ["slower", "changed"]), changes.all_open) == ((), True)
+    assert [arm for arm, _ in changes.unjudged] == [*moved_arms]
     assert [difference.subject for difference in changes.differences] == ["hardware"]
     one, *several = (Arm("torch/fused", build_cpu_use(name, 2)) for name in "ABC")
     assert between(measured(arms=(*several,)), measured(arms=(one,))).arms == ()
@@ -314,7 +377,7 @@ def test_a_change_of_all_arms_is_attributed_to_the_machine(slowdown: Slowdown) -
 
 
 def written(record: SweepRecord, path: Path) -> Path:
-    path.write_text(render(summarise(record), "json"))
+    path.write_text(summary_json(summarise(record)))
     return path
 
 
@@ -327,11 +390,20 @@ def test_a_report_file_is_a_side(tmp_path: Path) -> None:
     assert "loss" not in baseline.record.trials[0].metrics
     changes = compare_sides(baseline, Side("new", replace(measured(factor=1.3), run_id="after")))
     stored = between(record, measured(factor=1.3))
-    assert [arm.comparison.speedup for arm in changes.arms] == [
-        arm.comparison.speedup for arm in stored.arms
-    ]
-    assert (accuracies(changes), changes.differences) == (accuracies(stored), ())
-    assert changes.unjudged == stored.unjudged
+    assert (changes.contrasts, changes.differences) == (stored.contrasts, ())
+    assert [arm for arm, _ in changes.unjudged] == [XLA]
+
+
+@pytest.mark.parametrize("number", [10, 11, 12])
+def test_a_report_file_of_a_former_format_is_a_side(tmp_path: Path, number: int) -> None:
+    """Its answers are not read: only the sweep, its arms and its trials."""
+    path = written(measured(), tmp_path / "former.json")
+    content = json.loads(path.read_text())
+    read = {"format", "written_by", "sweep", "arms", "trials"}
+    former = {key: value for key, value in content.items() if key in read}
+    path.write_text(json.dumps(former | {"version": number, "comparisons": []}))
+    changes = compare_sides(read_report(path), Side("new", replace(measured(), run_id="after")))
+    assert verdicts(changes, "step_ms") == ["same", "same"]
 
 
 def different(arm: Arm) -> Change:
@@ -353,21 +425,20 @@ def test_an_arm_of_different_mathematics_is_named(tmp_path: Path, is_file: bool)
         earlier = side_of("old", before)
     same, later = different(FUSED), replace(measured(factor=1.3), run_id="after")
     for change, sides in (
-        (different(XLA), [earlier.label, "new"]),  # compared: it is the same arm as before
-        (same, [earlier.label]),  # it computes something else than before
+        (different(XLA), (earlier.label, "new")),  # compared: it is the same arm as before
+        (same, (earlier.label,)),  # it computes something else than before
     ):
         trials = tuple(change(trial) for trial in later.trials)
         changes = compare_sides(earlier, side_of("new", replace(later, trials=trials)))
-        of_portable, of_xla = changes.arms
-        assert (of_portable.different_mathematics, of_portable.verdict) == ((), "same")
-        assert list(of_xla.different_mathematics) == sides
-        assert of_xla.verdict == ("slower" if len(sides) == 2 else "inconclusive")
-        assert of_xla.comparison.different_mathematics is (len(sides) == 1)
-        (note,) = [n for n in change_notes(changes, ArmNames(None)) if "different math" in n]
-        assert all(label in note for label in sides)
+        assert [arm.other_mathematics for arm in changes.arms] == [(), sides]
+        assert of(changes, PORTABLE).verdict == "same"
+        of_xla = of(changes, XLA)
+        is_other = len(sides) == 1
+        assert of_xla.verdict == ("open" if is_other else "worse")
+        assert (of_xla.qualifier == Qualifier.OTHER_MATHEMATICS) is is_other
 
 
-WHOLE = render(summarise(measured(1)), "json")
+WHOLE = summary_json(summarise(measured(1)))
 
 
 @pytest.mark.parametrize(
@@ -422,15 +493,15 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
         (
             "old.json slow.json --fail-on slower",
             1,
-            "--fail-on: tensorflow/portable+xla on AMD EPYC, 2 CPUs\n",
+            "--fail-on: tensorflow/portable+xla on AMD EPYC, 2 CPUs (step_ms slower)\n",
         ),
         (
-            "old.json slow.json --fail-on inconclusive",
+            "old.json slow.json --fail-on open",
             1,
             "torch/fused on AMD EPYC, 2 CPUs (only quickstart",
         ),
         ("empty.json old.json --fail-on slower", 0, "Warning: no arm could be judged"),
-        ("empty.json old.json --fail-on inconclusive", 1, "no arm could be judged\n"),
+        ("empty.json old.json --fail-on open", 1, "no arm could be judged\n"),
         ("old.json busy.json --fail-on slower", 0, "--busy-counts"),
         (
             "old.json busy.json --fail-on slower --busy-counts",
@@ -438,6 +509,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
             "on: tensorflow/portable+xla on AMD EPYC, 2 CPUs",
         ),
         ("old.json slow.json --accept-provisional", 2, "--busy-counts"),
+        ("old.json slow.json --fail-on inconclusive", 2, "Instead: open"),
         ("old.json old.json", 2, "one sweep on both sides (quickstart (old.json))"),
         ("old.json other.json", 2, "expected two sweeps of one workload"),
         ("old.json slow.json --margin 0", 2, "margin"),
@@ -456,16 +528,35 @@ def test_json_has_the_verdict_of_each_arm_and_what_failed(run: Run) -> None:
     code, out, _ = run(*words)
     content = json.loads(out)
     assert (code, content["format"], content["workload"]) == (1, "rnnsweep-compare", "image_rows")
-    verdicts = {
-        arm["after"]["implementation"]: arm["comparison"]["verdict"] for arm in content["arms"]
+    changes = {c["metric"]: c for c in content["contrasts"] if c["subject"] == str(XLA)}
+    assert {metric: c["verdict"] for metric, c in changes.items()} == {
+        "step_ms": "worse",
+        "val_accuracy": "same",
     }
-    assert verdicts[XLA.implementation] == "slower"
     assert content["failing"] == [str(XLA)]
+    assert content["all_open"] is False
 
 
 def test_sides_without_a_common_config_are_told_apart_from_those_without_a_common_arm() -> None:
     others = replace(measured(), trials=measured(16).trials[16:])
-    changes = between(measured(), others)
-    assert changes.arms and not any(arm.comparison.pairs for arm in changes.arms)
-    (bullet,) = change_bullets(changes, ArmNames(None))
-    assert bullet.kind == Kind.INCONCLUSIVE and "share no config" in bullet.text
+    for after, arms in ((others, 2), (measured(arms=(FUSED,)), 0)):
+        changes = between(measured(), after)
+        assert (len(changes.arms), changes.contrasts, changes.all_open) == (arms, (), True)
+        first = changes_document(changes).sections[0]
+        assert (first.facts, first.tables) == ((), ())
+        (doubt, *_) = first.doubts
+        assert ("seed" in doubt.text) == bool(arms)
+
+
+def test_the_document_has_a_fact_for_each_change_and_a_row_for_each_contrast() -> None:
+    changes = between(
+        measured(change=adding(peak_rss_mib=1000.0)),
+        measured(
+            factor=1.5, change=adding(2.0, peak_rss_mib=1000.0), environment={"tensorflow": "9"}
+        ),
+    )
+    first, other = changes_document(changes).sections
+    assert [fact.label for fact in first.facts] == ["slower", "same", "same", "larger"]
+    (table,) = first.tables
+    assert len(table.rows) == len(changes.contrasts) == 6
+    assert len(other.tables[0].rows) == len(changes.differences)

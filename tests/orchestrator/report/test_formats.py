@@ -1,12 +1,9 @@
 """The formats of a report: width, escaping, and the versioned object with its schema."""
 
-import json
-import math
 import re
 from dataclasses import replace
 from typing import Any, get_args
 
-import jsonschema
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -15,12 +12,9 @@ from markdown_it.token import Token
 from rich.cells import cell_len
 
 from orchestrator.core.arms import Arm, RequestedArm
-from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import FinishedTrial, ImpossibleArm
+from orchestrator.core.trial import ImpossibleArm
 from orchestrator.report.document import Bullet, Document, Kind, Section, Table, visible
-from orchestrator.report.formats.json_schema import REPORT_SCHEMA_FILE
 from orchestrator.report.formats.text import to_markdown
-from orchestrator.report.formats.tracker_values import to_metrics
 from orchestrator.report.render import (
     MOST_LINES,
     ReportFormat,
@@ -30,10 +24,10 @@ from orchestrator.report.render import (
 )
 from orchestrator.report.sections.fastest import arms_table
 from tests.building.arms import CPU, PORTABLE, XLA
-from tests.building.large_records import build_hostile_record, build_large_record
 from tests.building.records import build_paired_record, build_record
 from tests.building.trials import build_trial, change_trial
-from tests.orchestrator.report.golden import SLICED, everything, threads
+from tests.orchestrator.report.golden import everything, threads
+from tests.orchestrator.report.kinds_of_sweeps import RECORDS
 
 # text
 
@@ -153,77 +147,7 @@ def test_markdown_shows_any_text_as_it_is(raw: str) -> None:
         assert [text for text in shown if text] == [heading, "b", "c"]
 
 
-# JSON and its schema
-
-VALIDATOR = jsonschema.Draft202012Validator(json.loads(REPORT_SCHEMA_FILE.read_text("utf-8")))
-UNICODE = Arm('名 <script> [red]"quoted"[/red] \n \x1b\x07 \u202e\ud800 =cmd|', CPU)
-
-
-def read(record: SweepRecord) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(
-        render(summarise(record), "json"), parse_constant=pytest.fail
-    )
-    return content
-
-
-def test_the_published_schema_refuses_other_versions_and_unknown_fields() -> None:
-    VALIDATOR.check_schema(VALIDATOR.schema)
-    content = read(build_paired_record(7))
-    for spoiled in ({**content, "version": 1}, {**content, "trials": None}, {**content, "new": 1}):
-        with pytest.raises(jsonschema.ValidationError):
-            VALIDATOR.validate(spoiled)
-
-
-def test_a_pair_names_the_runs_of_its_rounds_and_no_others() -> None:
-    """Neither the runs of a disturbed round, nor of a round without a time."""
-    trials = [
-        build_trial(
-            block,
-            arm,
-            repeat,
-            step_ms=None if (arm, block, repeat) == (XLA, 1, 1) else 10.0 + repeat,
-            disturbance={"low_clocks": 15.0} if (arm, block, repeat) == (XLA, 0, 0) else {},
-        )
-        for block in range(7)
-        for repeat in range(3)
-        for arm in (PORTABLE, XLA)
-    ]
-    content = read(build_record(trials))
-    first, second = content["comparisons"][0]["pairs"][:2]
-    for side, arm in (("arm_runs", XLA), ("baseline_runs", PORTABLE)):
-        assert first[side] == [f"run-{arm.implementation}-0-{repeat}" for repeat in (1, 2)]
-        assert second[side] == [f"run-{arm.implementation}-1-{repeat}" for repeat in (0, 2)]
-    assert content["complete_rounds"] == [[b, r] for b in range(7) for r in range(3)]
-
-
 # every format of every kind of sweep
-
-
-def several(**changes: Any) -> list[FinishedTrial]:
-    return [build_trial(block, arm, **changes) for block in range(7) for arm in (PORTABLE, XLA)]
-
-
-RECORDS = {
-    "no trial": build_record([]),
-    "no arm": build_record([], arms=()),
-    "one arm": build_record([build_trial(block, PORTABLE) for block in range(7)], (PORTABLE,)),
-    "all failed": build_record(several(status="failed", failure="crash: signal 11", metrics={})),
-    "no metric": build_record(several(metrics={})),
-    "no number": build_record(several(step_ms=math.nan, val_accuracy=math.inf, train_s=-math.inf)),
-    "zeros": build_record(
-        several(step_ms=0.0, energy_j=0.0, energy_per_sample_j=0.0, train_cost_usd=0.0)
-    ),
-    "no config": build_record(several(config={})),
-    "only timed": build_record(
-        [build_trial(b, a, val_accuracy=None) for b in range(7) for a in SLICED], SLICED
-    ),
-    "all disturbed": build_record(several(disturbance={"other_processes": 90.0})),
-    "no common block": build_record([build_trial(0, PORTABLE), build_trial(1, XLA)]),
-    "no objective": replace(build_record(several()), objectives={}),
-    "large": build_large_record(blocks=8, kernels=3),
-    "unicode": build_record([build_trial(0, UNICODE, config={"rate": math.inf})], (UNICODE,)),
-    "hostile": build_hostile_record(),
-}
 
 
 @pytest.mark.parametrize("format", get_args(ReportFormat))
@@ -238,25 +162,9 @@ def test_every_format_renders(name: str, format: ReportFormat) -> None:
         assert short.count("\n") <= MOST_LINES and not set(short) & set("\x1b\x07\u202e\ud800")
         assert all(len(line) <= 100 for line in report.splitlines() if line.isascii())
         assert not re.search(r"\bnan\b", report.replace("others", ""))
-    if format == "json":
-        assert report.isascii()
-        VALIDATOR.validate(json.loads(report, parse_constant=pytest.fail))
     if format == "markdown":
         for limit in (600, 2000):
             short = to_short_markdown(summary, limit)
             assert len(short) <= limit and "<script>" not in short
     if format in ("markdown", "html"):
         assert "<script>alert" not in report
-
-
-def test_the_values_in_mlflow_have_the_differences_of_every_result() -> None:
-    trials = [
-        build_trial(block, arm, step_ms=10.0, f1=f1 + 0.001 * (block % 3))
-        for block in range(8)
-        for arm, f1 in ((PORTABLE, 0.5), (XLA, 0.9))
-    ]
-    metrics = to_metrics(summarise(build_record(trials, objectives={"f1": "maximize"})))
-    arm = "tensorflow portable xla"
-    assert metrics[f"difference_f1/{arm}"] == pytest.approx(0.4)
-    assert metrics[f"difference_f1_low/{arm}"] <= 0.4 <= metrics[f"difference_f1_high/{arm}"]
-    assert metrics[f"speedup/{arm}"] == pytest.approx(1.0)

@@ -14,7 +14,7 @@ from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import Outcome
 from orchestrator.execution.job import JobProgress
 from orchestrator.planning.fleets import known_nodes
-from orchestrator.report.chosen import choose
+from orchestrator.report.best.chosen import choose
 from orchestrator.scheduling.best_models import BestModels
 from orchestrator.storage.journal import Record, read_running
 from tests.building.arms import PORTABLE, XLA

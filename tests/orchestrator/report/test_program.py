@@ -1,4 +1,4 @@
-"""The lines that put an implementation to use in a program without rnnsweep."""
+"""The Python that puts an implementation to use in a program without rnnsweep."""
 
 import ast
 import os
@@ -9,7 +9,7 @@ from unittest.mock import Mock
 import pytest
 
 from orchestrator.core.arms import Usage
-from orchestrator.report.usage import usage_lines, usage_program
+from orchestrator.report.best.program import implementation_program, usage_lines
 from tests.building.arms import PORTABLE
 from tests.building.trials import build_trial
 from workloads.protocol import MODEL_KIND, MODULE_KIND, RECURRENT_LAYERS
@@ -60,7 +60,7 @@ def test_layers_have_arguments_that_they_take(
         del trials[1]
     lines = [line for line in usage_lines(arm, trials) if "(…, " in line and "compile" not in line]
     assert lines == shown
-    program = usage_program(arm, trials)
+    program = implementation_program(arm, trials)
     assert ("use_cudnn" in program) == any("use_cudnn" in line for line in shown)
     assert ("unroll" in program) == any("unroll" in line for line in shown)
 
@@ -134,7 +134,7 @@ def test_a_program_defines_every_name_that_it_uses(
     usage = Usage(threads=2)
     arm = replace(PORTABLE, implementation=implementation)
     arm = replace(arm, hardware=replace(arm.hardware, usage=usage))
-    program = usage_program(arm, [build_trial(0, environment={MODEL_KIND: kind})])
+    program = implementation_program(arm, [build_trial(0, environment={MODEL_KIND: kind})])
     assert not _names(program)
     for module in ("keras", "tensorflow", "torch", "jax", "rnnsweep"):
         monkeypatch.setitem(sys.modules, module, Mock())

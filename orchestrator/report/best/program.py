@@ -1,4 +1,4 @@
-"""The lines of Python that put an implementation to use in a program without rnnsweep."""
+"""The Python that puts an implementation to use in a program without rnnsweep."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,8 +25,31 @@ class _LayerOptions(NamedTuple):
     options: Mapping[str, bool]
 
 
+def implementation_program(arm: Arm, trials: Sequence[FinishedTrial]) -> str:
+    """Return a module that puts an arm to use for the model or module that these trials trained.
+
+    It can be imported as it is. What concerns the reader's own model or module is a function that
+    takes it, or the options of its layers and of its compilation. It is empty for an implementation
+    of the user's own.
+    """
+    try:
+        implementation = parse_known_implementation(arm.implementation)
+    except ImplementationError:
+        return ""
+    backend = backends()[implementation.backend]
+    program = _Program()
+    program.set_threads(backend, arm.usage.threads)
+    if backend.module_code and _trained_a_module(trials):
+        device = backend.module_code.devices[arm.device]
+        _write_module_program(program, implementation, backend, backend.module_code, device)
+    else:
+        options = _layer_options(implementation, arm, trials)
+        _write_keras_program(program, implementation, backend, options)
+    return program.text()
+
+
 def usage_lines(arm: Arm, trials: Sequence[FinishedTrial]) -> tuple[str, ...]:
-    """Return the lines that put an arm to use for the model or module that these trials trained.
+    """Return the choices of a program as lines to read, each with where it belongs.
 
     There are none for an implementation of the user's own.
     """
@@ -135,28 +158,6 @@ def _compile_options(implementation: Implementation, backend: Backend) -> dict[s
 
 def _as_arguments(options: Mapping[str, bool]) -> str:
     return ", ".join(f"{name}={value}" for name, value in options.items())
-
-
-def usage_program(arm: Arm, trials: Sequence[FinishedTrial]) -> str:
-    """Return what `usage_lines` says as a module of Python, which can be imported as it is.
-
-    What concerns the reader's own model or module is a function that takes it, or the options of
-    its layers and of its compilation. It is empty for an implementation of the user's own.
-    """
-    try:
-        implementation = parse_known_implementation(arm.implementation)
-    except ImplementationError:
-        return ""
-    backend = backends()[implementation.backend]
-    program = _Program()
-    program.set_threads(backend, arm.usage.threads)
-    if backend.module_code and _trained_a_module(trials):
-        device = backend.module_code.devices[arm.device]
-        _write_module_program(program, implementation, backend, backend.module_code, device)
-    else:
-        options = _layer_options(implementation, arm, trials)
-        _write_keras_program(program, implementation, backend, options)
-    return program.text()
 
 
 @dataclass

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from operator import itemgetter
 from typing import Any, Literal, NamedTuple
 
 from orchestrator.analysis.arms.best_configs import (
@@ -15,33 +16,44 @@ from orchestrator.analysis.arms.best_configs import (
 )
 from orchestrator.analysis.arms.choice import ArmOnConfig, choose_arm
 from orchestrator.analysis.arms.mathematics import compare_mathematics, has_equal_starts
+from orchestrator.analysis.contrasts.contrast import Qualifier
 from orchestrator.analysis.measures import MEASURES, by_arm
-from orchestrator.analysis.pairing.complete_rounds import match
-from orchestrator.analysis.pairing.margins import judged_margin
 from orchestrator.analysis.pairing.baselines import baseline_of_spec
+from orchestrator.analysis.pairing.complete_rounds import match, typical_disturbance
+from orchestrator.analysis.pairing.margins import judged_margin
 from orchestrator.analysis.results import USUAL_RESULTS, direction_of
-from orchestrator.analysis.statistics.formatting import ABSENT, number
+from orchestrator.analysis.statistics.formatting import number
 from orchestrator.core.arms import Arm
 from orchestrator.core.caller import as_typed
 from orchestrator.core.errors import Refusal
 from orchestrator.core.formats import Format
 from orchestrator.core.selectors import names_arm
 from orchestrator.core.records import Direction, SweepRecord
-from orchestrator.core.text import joined
+from orchestrator.core.text import counted, joined
 from orchestrator.core.trial import Config, FinishedTrial
-from orchestrator.report.document import Document, Row, Section, Table
+from orchestrator.report.best.program import implementation_program
+from orchestrator.report.document import (
+    Column,
+    Document,
+    Fact,
+    Section,
+    Table,
+    Tone,
+    make_table,
+)
 from orchestrator.report.formats.fragment import to_fragment
 from orchestrator.report.formats.text import to_text
-from orchestrator.report.usage import usage_lines, usage_program
-from orchestrator.report.verdicts import DIFFERENT_MATHEMATICS
-from orchestrator.report.wording import config_phrase, run_text
+from orchestrator.report.names import config_phrase, run_text
+from orchestrator.report.words import QUALIFIERS, busy_text
 from orchestrator.spec import HardwareEntry
 from orchestrator.spec.spec_errors import nearest
 from workloads.metrics import COST_METRICS, METRICS, find_metric
 from workloads.registry import UnknownWorkload, find_workload
 from workloads.session_functions import SESSION_PACKAGE
 
-BEST = Format("a best config", 2, id="rnnsweep-best")
+_COMMENT_WIDTH = 98  # of a line of facts above the spec, without its comment sign
+
+BEST = Format("a best config", 3, id="rnnsweep-best")
 
 
 class Limit(NamedTuple):
@@ -67,7 +79,7 @@ class BestConfig:
     takes least time of those that are equal to the best one there. `values` are the means over its
     repeats, `trials` these repeats, and `spec` is the spec of a sweep of this config alone, which
     `run_sweep` takes. `arms` are all arms on this config, with their means of the metric and of
-    `time_metric`. The arms of `different_mathematics` were left out.
+    `time_metric`. The arms of `other_mathematics` were left out.
     """
 
     sweep: str
@@ -77,7 +89,7 @@ class BestConfig:
     limits: tuple[Limit, ...]
     within: int
     tried: int
-    different_mathematics: tuple[Arm, ...]
+    other_mathematics: tuple[Arm, ...]
     block: int
     arm: Arm
     config: Config
@@ -111,7 +123,7 @@ class BestConfig:
 
     @property
     def disturbed_runs(self) -> int:
-        """How many of its runs other work on the machine disturbed."""
+        """How many of its runs other processes disturbed."""
         return sum(bool(trial.disturbance) for trial in self.trials)
 
     def code(self) -> str:
@@ -119,18 +131,18 @@ class BestConfig:
 
         Raise `Refusal` for an implementation of the user's own, whose code is the workload itself.
         """
-        program = usage_program(self.arm, self.trials)
+        program = implementation_program(self.arm, self.trials)
         if not program:
             raise Refusal(
                 f"{as_typed('--code', 'code()')}: expected an implementation of a Keras backend;"
                 f" received {self.arm.implementation}, whose code is the workload itself"
             )
         head = f"# {self.arm}, with {config_phrase(self.config)}"
-        doubt = _doubt(self)
-        return "\n".join((head, *([f"# {doubt}"] if doubt else []), program))
+        doubts = (f"# {doubt.label}: {doubt.text}" for doubt in _doubts(self))
+        return "\n".join((head, *doubts, program))
 
     def as_json(self) -> dict[str, Any]:
-        """Return the choice as one versioned object, with the lines that put it to use."""
+        """Return the choice as one versioned object; its `code` is empty if it has none."""
         return {
             **BEST.head(),
             "sweep": self.sweep,
@@ -140,14 +152,14 @@ class BestConfig:
             "limits": self.limits,
             "within": self.within,
             "tried": self.tried,
-            "different_mathematics": [*map(str, self.different_mathematics)],
+            "other_mathematics": [*map(str, self.other_mathematics)],
             "block": self.block,
             "arm": str(self.arm),
             "config": self.config,
             "values": self.values,
             "run_ids": self.run_ids,
             "disturbed_runs": self.disturbed_runs,
-            "code": usage_lines(self.arm, self.trials),
+            "code": implementation_program(self.arm, self.trials),
             "spec": self.spec,
             "time_metric": self.time_metric,
             "arms": [
@@ -172,7 +184,7 @@ def choose(
     limit, else the time per step or prediction. If the trials have none of these, it is an
     objective in spite of its limit. Limits are of means over repeats. Of the arms that are equal at
     a result on the best config (see `ArmChoice`), the one that takes least time is chosen. An arm
-    of different mathematics is chosen only if `arm` names it. `Refusal` if there is none.
+    of other mathematics is chosen only if `arm` names it. `Refusal` if there is none.
     """
     ended = by_arm(record)
     mathematics = compare_mathematics(ended, baseline_of_spec(record))
@@ -207,7 +219,7 @@ def choose(
         margin_of=partial(_margin, record, wanted),
         mathematics=mathematics if has_equal_mathematics else {},
         trials={name: of_arm for name, of_arm in ended.items() if names_arm(arm, name)},
-        left_out=dict.fromkeys(different, DIFFERENT_MATHEMATICS),
+        left_out=dict.fromkeys(different, QUALIFIERS[Qualifier.OTHER_MATHEMATICS]),
         outside=[point for point in points if point not in within],
     )
     best = choice.chosen
@@ -220,7 +232,7 @@ def choose(
         limits=tuple(limits),
         within=len(within),
         tried=len(points),
-        different_mathematics=tuple(sorted(different, key=str)),
+        other_mathematics=tuple(sorted(different, key=str)),
         block=best.block,
         arm=best.arm,
         config=best.config,
@@ -306,30 +318,29 @@ def workload_keys(name: str) -> dict[str, str]:
     return {"model": workload.model_entry, **data}
 
 
-def _doubt(chosen: BestConfig) -> str:
-    """Write why the times of a choice are doubtful, and what says which of them are decided.
-
-    Empty if the machine was quiet.
-    """
+def _doubts(chosen: BestConfig) -> tuple[Fact, ...]:
+    """Return what limits the times of a choice, with the command that has the verdicts on them."""
     if not chosen.disturbed_runs:
-        return ""
+        return ()
+    disturbed = [trial.disturbance for trial in chosen.trials if trial.disturbance]
+    runs = f"{len(disturbed)} of {counted(len(chosen.trials), 'run')}"
     command = f"rnnsweep report {shlex.quote(chosen.sweep)}"
-    return f"measured on a busy machine: {command} says which times are decided"
+    text = f"{busy_text(typical_disturbance(disturbed))} in {runs} (verdicts: {command})"
+    return (Fact(QUALIFIERS[Qualifier.BUSY], text, Tone.DOUBT),)
 
 
 def _use(chosen: BestConfig) -> str:
-    """Write how a choice is put to use, and a sweep of it alone is run."""
+    """Return how a choice is run as a sweep, and put to use."""
     if of_session := _use_in_session(chosen):
         return of_session
-    code = ", and `code()` puts it to use" if usage_program(chosen.arm, chosen.trials) else ""
-    return as_typed(
-        "--format yaml writes it as a spec that `rnnsweep run` takes.",
-        f"`spec` is the spec of a sweep of it alone{code}.",
-    )
+    uses = [as_typed("as a spec: --format yaml", "as a spec: `spec`")]
+    if implementation_program(chosen.arm, chosen.trials):
+        uses.append(as_typed("as code: --code", "as code: `code()`"))
+    return " · ".join(uses)
 
 
 def _use_in_session(chosen: BestConfig) -> str:
-    """Write how a sweep of functions of a notebook or a script is run; empty for other code."""
+    """Return how a sweep of functions of a notebook or a script is run; empty for other code."""
     prefix = f"{SESSION_PACKAGE}:"
     names = {key: str(chosen.spec.get(key, "")) for key in ("workload", "model", "data")}
     functions = ", ".join(
@@ -340,45 +351,64 @@ def _use_in_session(chosen: BestConfig) -> str:
     if not functions:
         return ""
     call = f"run_sweep({{**choice.spec, {functions}}})"
-    return f"Its code is in a notebook or a script, where `{call}` runs a sweep of it alone."
+    return f"as a sweep, where its functions are defined: `{call}`"
 
 
 def choice_document(chosen: BestConfig) -> Document:
-    """Return the choice as a document, whose table has its facts."""
-    limits = ", ".join(map(str, chosen.limits))
-    within = f" with {limits}" if limits else ""
-    out_of = f"out of {chosen.within} of {chosen.tried} configs × arms"
-    rows: list[Row] = [
-        ("chosen", f"to {chosen.direction} {chosen.metric}{within}, {out_of}"),
-        ("arm", str(chosen.arm)),
-        ("config", config_phrase(chosen.config)),
-        *((metric, number(value)) for metric, value in chosen.values.items()),
-        ("runs", ", ".join(map(run_text, chosen.run_ids))),
-        *((f"{row.candidacy}: {row.arm}", _arm_text(chosen, row)) for row in chosen.arms[1:]),
-    ]
-    if doubt := _doubt(chosen):
-        rows.append(("doubt", doubt))
-    head = ("sweep", f"{chosen.sweep}#{chosen.generation}, block {chosen.block}")
-    section = Section("", tables=(Table(head, tuple(rows)),), paragraphs=(_use(chosen),))
+    """Return the choice as a document: its facts, the other arms, and its means."""
+    section = replace(_choice_section(chosen), notes=(_use(chosen),))
     return Document(f"Best config of {chosen.sweep}", (section,))
 
 
-def _arm_text(chosen: BestConfig, row: ArmOnConfig) -> str:
-    """Write an arm's figures on the config, `val_mae 0.281, train_s 69.7`, or why it has none."""
-    if row.value is None:
-        return row.reason or ABSENT
-    figures = [(chosen.metric, row.value)]
-    if chosen.time_metric not in (None, chosen.metric) and row.time is not None:
-        figures.append((chosen.time_metric, row.time))
-    return ", ".join(f"{metric} {number(value)}" for metric, value in figures)
+def _choice_section(chosen: BestConfig) -> Section:
+    limits = ", ".join(map(str, chosen.limits))
+    within = f" with {limits}" if limits else ""
+    out_of = f"out of {chosen.within} of {chosen.tried} configs × arms"
+    return Section(
+        "",
+        facts=(
+            Fact("chosen", f"to {chosen.direction} {chosen.metric}{within}, {out_of}", Tone.GOOD),
+            Fact("arm", str(chosen.arm)),
+            Fact("config", config_phrase(chosen.config)),
+            Fact("sweep", f"{chosen.sweep}#{chosen.generation}, block {chosen.block}"),
+            Fact("runs", ", ".join(map(run_text, chosen.run_ids))),
+        ),
+        tables=(*_table_of_arms(chosen), _table_of_values(chosen)),
+        doubts=_doubts(chosen),
+    )
+
+
+def _table_of_arms(chosen: BestConfig) -> Iterator[Table]:
+    """Yield a table of all arms on the config; none for one arm."""
+    if len(chosen.arms) < 2:
+        return
+    columns: list[Column[ArmOnConfig]] = [
+        Column("arm on this config", lambda row: str(row.arm)),
+        Column("", lambda row: row.candidacy),
+        Column(chosen.metric, lambda row: row.value),
+    ]
+    if chosen.time_metric not in (None, chosen.metric):
+        columns.append(Column(chosen.time_metric, lambda row: row.time))
+    columns.append(Column("reason", lambda row: row.reason, optional=True))
+    yield make_table(columns, chosen.arms)
+
+
+def _table_of_values(chosen: BestConfig) -> Table:
+    runs = counted(len(chosen.trials), "run")
+    columns: list[Column[tuple[str, float]]] = [
+        Column("metric", itemgetter(0)),
+        Column(f"mean of {runs}", itemgetter(1)),
+    ]
+    return make_table(columns, chosen.values.items())
 
 
 def to_yaml(chosen: BestConfig) -> str:
     """Return the spec as YAML, with the facts of the choice as comments."""
     import yaml  # noqa: PLC0415
 
-    (table,) = choice_document(chosen).sections[0].tables
-    facts = "".join(f"# {name}: {text}\n" for name, text in (table.headers, *table.rows))
+    section = _choice_section(chosen)
     if of_session := _use_in_session(chosen):
-        facts += f"# {of_session}\n"
-    return facts + yaml.safe_dump(dict(chosen.spec), sort_keys=False, allow_unicode=True)
+        section = replace(section, notes=(of_session,))
+    text = to_text(Document("", (section,)), _COMMENT_WIDTH)
+    comments = "".join(f"{f'# {line}'.rstrip()}\n" for line in text.splitlines())
+    return comments + yaml.safe_dump(dict(chosen.spec), sort_keys=False, allow_unicode=True)

@@ -1,0 +1,116 @@
+"""How much better the leader by a metric is than others, as a fact with numbers in it.
+
+The report, `bench` and the live view of a running sweep have these facts.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from orchestrator.analysis.contrasts.contrast import Contrast, Scale, Verdict
+from orchestrator.analysis.statistics.formatting import (
+    difference_interval,
+    difference_value,
+    number,
+    ratio_interval,
+    ratio_value,
+    share,
+)
+from orchestrator.core.text import joined
+from orchestrator.report.document import Fact, Tone
+from orchestrator.report.words import QUALIFIERS, TIME_WORDS, WORDS, verdict_word
+
+_MOST_NAMED = 3
+"""The most arms that are named as being the same; more are counted."""
+
+_OPEN = WORDS[Verdict.OPEN]
+
+
+def leading_fact(
+    label: str, contrasts: Sequence[Contrast], names: Mapping[str, str], preferred: str = ""
+) -> Fact:
+    """Return how one subject compares with its references, the nearest one first.
+
+    Of the references that are worse, the `preferred` one is named, or else the nearest.
+    """
+    of_verdict: dict[Verdict, list[Contrast]] = {verdict: [] for verdict in Verdict}
+    for contrast in contrasts:
+        of_verdict[contrast.verdict].append(contrast)
+    worse, still_open = of_verdict[Verdict.BETTER], of_verdict[Verdict.OPEN]
+    named = next((c for c in worse if c.reference == preferred), worse[0] if worse else None)
+    is_ratio = contrasts[0].scale == Scale.RATIO
+    write = _text_of_ratios if is_ratio else _text_of_differences
+    text = write(named, of_verdict, names)
+    is_decided = not still_open if is_ratio else named is not None
+    return Fact(label, text, Tone.GOOD if is_decided else Tone.DOUBT if still_open else Tone.PLAIN)
+
+
+def _text_of_ratios(
+    worse: Contrast | None,
+    of_verdict: Mapping[Verdict, Sequence[Contrast]],
+    names: Mapping[str, str],
+) -> str:
+    """Write `A: 1.55 × as fast as B (1.18–2.04)`, after what is the same or open."""
+    same, still_open = of_verdict[Verdict.SAME], of_verdict[Verdict.OPEN]
+    gain = _gain(worse, names) if worse else ""
+    if still_open:
+        nearest, *others = still_open
+        subject, reference = names[nearest.subject], names[nearest.reference]
+        text = f"{_OPEN}: {subject} leads {reference} by {ratio_value(nearest.estimate)}"
+        text += _in_brackets(nearest) + (f"; {_OPEN} with {len(others)} more" if others else "")
+    elif same:
+        subject = _listed([names[same[0].subject], *(names[c.reference] for c in same)])
+        text = f"{subject}: the {WORDS[Verdict.SAME]} within {share(same[0].margin)}"
+        text += _qualified(same[0])
+    else:
+        return f"{names[worse.subject]}: {gain}" if worse else ""
+    return f"{text}; {gain}" if gain else text
+
+
+def _gain(worse: Contrast, names: Mapping[str, str]) -> str:
+    is_time = verdict_word(worse) == TIME_WORDS[worse.verdict]
+    how = "as fast as" if is_time else "less than"
+    value, reference = ratio_value(worse.estimate), names[worse.reference]
+    return f"{value} {how} {reference}{_in_brackets(worse)}"
+
+
+def _text_of_differences(
+    worse: Contrast | None,
+    of_verdict: Mapping[Verdict, Sequence[Contrast]],
+    names: Mapping[str, str],
+) -> str:
+    """Write `A: +0.021 compared with B (+0.018 to +0.024)`, or on how many arms that is open."""
+    same, still_open = of_verdict[Verdict.SAME], of_verdict[Verdict.OPEN]
+    arms, texts = 1 + sum(map(len, of_verdict.values())), list[str]()
+    if worse:
+        subject = _listed([names[worse.subject], *(names[c.reference] for c in same)])
+        gain = f"{difference_value(worse.estimate)} compared with {names[worse.reference]}"
+        texts.append(f"{subject}: {gain}{_in_brackets(worse)}")
+    elif not still_open:
+        every = "both" if arms == 2 else f"all {arms} arms"
+        within = f"within {number(float(f'{same[0].margin:.2g}'))}"
+        return f"the {WORDS[Verdict.SAME]} on {every} ({within})"
+    if still_open:
+        ends = [abs(end) for c in still_open for end in (c.estimate.low, c.estimate.high)]
+        within = f", within ± {number(float(f'{max(ends):.2g}'))}" if max(ends) < math.inf else ""
+        texts.append(
+            f"{_OPEN} on {len(still_open)} of {arms} arms{within}{_qualified(still_open[0])}"
+        )
+    return "; ".join(texts)
+
+
+def _in_brackets(contrast: Contrast) -> str:
+    """Write ` (1.18–2.04; busy)`: the interval, unless it has no ends, and the qualifier."""
+    is_ratio = contrast.scale == Scale.RATIO
+    interval = (ratio_interval if is_ratio else difference_interval)(contrast.estimate)
+    parts = [interval] if contrast.estimate.high < math.inf else []
+    parts += [QUALIFIERS[contrast.qualifier]] if contrast.qualifier else []
+    return f" ({'; '.join(parts)})" if parts else ""
+
+
+def _qualified(contrast: Contrast) -> str:
+    return f" ({QUALIFIERS[contrast.qualifier]})" if contrast.qualifier else ""
+
+
+def _listed(names: Sequence[str]) -> str:
+    hidden = len(names) - _MOST_NAMED
+    return joined([*names[:_MOST_NAMED], *([f"{hidden} more"] if hidden > 0 else [])])
