@@ -25,9 +25,9 @@ def _run() -> None:
     try:
         from orchestrator.cli import main as cli  # noqa: PLC0415
     except ImportError as error:
-        if (place := sys.modules.get((error.name or "").partition(".")[0])) is not None:
+        if (module := sys.modules.get((error.name or "").partition(".")[0])) is not None:
             sys.stderr.write(
-                f"Error: rnnsweep cannot use {place}: {error}. If that is a package of yours, "
+                f"Error: rnnsweep cannot use {module}: {error}. If that is a package of yours, "
                 "rename it, or take its folder out of PYTHONPATH\n"
             )
             sys.exit(_REFUSED)

@@ -133,10 +133,10 @@ def run_sweep(  # noqa: PLR0913
 
     _expect("spec", spec, (str, os.PathLike, Mapping), "a path or a mapping")
     _expect("overrides", overrides, (Mapping, type(None)), 'a mapping, {"settings.epochs": 2}')
-    place = sweep_home() if home is None else Path(home).expanduser().resolve()
-    store = tracking_uri or default_store(place, os.environ)
+    home_folder = sweep_home() if home is None else Path(home).expanduser().resolve()
+    store = tracking_uri or default_store(home_folder, os.environ)
     options = sweep.RunOptions(
-        place,
+        home_folder,
         store,
         address,
         fresh=fresh,
@@ -154,7 +154,7 @@ def run_sweep(  # noqa: PLR0913
             on_cluster=address is not None,
             refuse=partial(refuse_object, "the spec", checked),
         )
-        SweepFolder(place, checked.name).make()
+        SweepFolder(home_folder, checked.name).make()
         if progress:
             stack.enter_context(_shown_progress())
         stack.enter_context(stop)
@@ -385,15 +385,15 @@ def _checked(
 ) -> SweepSpec:
     """Check a spec in any of its forms; its code is found until `stack` ends."""
     from orchestrator.core.shipped_sweeps import find_spec
-    from orchestrator.execution.session_functions import functions_as_entries
+    from orchestrator.execution.session_package import functions_as_entries
     from orchestrator.spec import Problem, SpecError, load_spec, parse_spec
 
     given = dict(overrides or {})
     data = dict(spec) if isinstance(spec, Mapping) else {}
     functions = {key: value for key, value in {**data, **given}.items() if _is_code(key, value)}
-    places = stack.enter_context(functions_as_entries(functions)) if functions else {}
-    data |= {key: place for key, place in places.items() if key in data}
-    given |= {key: place for key, place in places.items() if key in given}
+    entries = stack.enter_context(functions_as_entries(functions)) if functions else {}
+    data |= {key: entry for key, entry in entries.items() if key in data}
+    given |= {key: entry for key, entry in entries.items() if key in given}
     texts = [f"{key}={json.dumps(value)}" for key, value in given.items()]
     if not isinstance(spec, Mapping):
         file = find_spec(Path(spec))

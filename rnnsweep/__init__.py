@@ -41,12 +41,16 @@ if TYPE_CHECKING:
     from orchestrator.analysis.pairing.baselines import BaselineError
     from orchestrator.cluster.connection import ClusterError
     from orchestrator.core.errors import Refusal
-    from orchestrator.execution.session_functions import FunctionUnusable
+    from orchestrator.execution.session_package import FunctionUnusable
     from orchestrator.report.compare.sides import InvalidSide
     from orchestrator.report.query import QueryError
-    from orchestrator.spec.errors import SpecError
+    from orchestrator.spec.spec_errors import SpecError
     from orchestrator.storage.resume import Incomparable
-    from orchestrator.storage.tracking.errors import NotRecorded, SweepNotFound, TrackingError
+    from orchestrator.storage.tracking.tracking_errors import (
+        NotRecorded,
+        SweepNotFound,
+        TrackingError,
+    )
     from workloads.context import Context
     from workloads.models.conversion import convert
 
@@ -54,15 +58,15 @@ _MODULES = {
     "BaselineError": "orchestrator.analysis.pairing.pairs",
     "ClusterError": "orchestrator.cluster.connection",
     "Context": "workloads.context",
-    "FunctionUnusable": "orchestrator.execution.session_functions",
+    "FunctionUnusable": "orchestrator.execution.session_package",
     "Incomparable": "orchestrator.storage.resume",
     "InvalidSide": "orchestrator.report.compare.sides",
-    "NotRecorded": "orchestrator.storage.tracking.errors",
+    "NotRecorded": "orchestrator.storage.tracking.tracking_errors",
     "QueryError": "orchestrator.report.query",
     "Refusal": "orchestrator.core.errors",
-    "SpecError": "orchestrator.spec.errors",
-    "SweepNotFound": "orchestrator.storage.tracking.errors",
-    "TrackingError": "orchestrator.storage.tracking.errors",
+    "SpecError": "orchestrator.spec.spec_errors",
+    "SweepNotFound": "orchestrator.storage.tracking.tracking_errors",
+    "TrackingError": "orchestrator.storage.tracking.tracking_errors",
     "convert": "workloads.models.conversion",
 }
 """Where the names are that are imported when they are first used."""

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from orchestrator.hardware import other_work
+from orchestrator.hardware import other_processes
 from tests.profiles import IN_CI
 
 SWEEPS = {"faults", "integration", "gpu"}
@@ -25,7 +25,7 @@ settings.register_profile("ci", deadline=None, max_examples=100)
 settings.load_profile("ci" if IN_CI else "quick")
 
 # Commands look for seconds at what else the machine does; tests start them a hundred times.
-other_work.LOOK_S = 0.05
+other_processes.LOOK_S = 0.05
 
 # PyTorch's threads wait for each other by spinning, which turns seconds into minutes once another
 # process uses their cores. Several trainers share the cores here.

@@ -278,7 +278,7 @@ def expect_distinct(metric_names: Iterable[str]) -> None:
             )
 
 
-def expect_possible(metrics: Mapping[str, float], place: str) -> None:
+def expect_possible(metrics: Mapping[str, float], source: str) -> None:
     """Raise `ValueError` for a time or a rate of the registry that is negative."""
     faults = [
         f"{name} is {value}"
@@ -286,11 +286,11 @@ def expect_possible(metrics: Mapping[str, float], place: str) -> None:
         if value < 0 and name in _REGISTERED and name.endswith(("_s", "_ms", "_us"))
     ]
     if faults:
-        raise ValueError(f"{place}: expected times and rates of at least 0; {', '.join(faults)}")
+        raise ValueError(f"{source}: expected times and rates of at least 0; {', '.join(faults)}")
 
 
-def expect_finite(metrics: Mapping[str, float], place: str) -> None:
+def expect_finite(metrics: Mapping[str, float], source: str) -> None:
     """Raise `NonFinite` with the name of every metric that is NaN or infinite."""
     faults = [f"{name} is {value}" for name, value in metrics.items() if not math.isfinite(value)]
     if faults:
-        raise NonFinite(f"{place}: expected finite metrics; {', '.join(faults)}")
+        raise NonFinite(f"{source}: expected finite metrics; {', '.join(faults)}")

@@ -3,7 +3,7 @@
 from workloads.backends.feeding import Batches
 from workloads.backends.kernel_evidence import EagerStep, Proof
 from workloads.models.recurrent_parts import recurrent_parts
-from workloads.models.run import StartState, TrainingRun
+from workloads.models.training_run import StartState, TrainingRun
 
 
 def prove(run: TrainingRun) -> Proof:

@@ -37,7 +37,7 @@ ComparableOver: TypeAlias = Literal["any", "warm", "fresh"]
 process (which includes its start-up), or only the first one (later ones include its memory)."""
 
 ReportTable: TypeAlias = Literal["measures", "expenses", "telemetry", "noise"]
-"""The places of the report: what arms achieve, what a trial costs, the medians of telemetry, and
+"""The tables of the report: what arms achieve, what a trial costs, the medians of telemetry, and
 the conditions whose spread tells how even the trials were."""
 
 Better: TypeAlias = Literal["less", "more"]

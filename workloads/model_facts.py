@@ -71,7 +71,7 @@ class ModelFacts:
 
 @dataclass(frozen=True, slots=True)
 class ModelFault:
-    """Why the functions of an own model cannot be used: a text with the place and the next step.
+    """Why the functions of an own model cannot be used: a text with the location and the next step.
 
     `setting` is the searched setting that is to blame, if one is.
     """

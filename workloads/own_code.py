@@ -52,8 +52,8 @@ class CodeFiles:
 
     def find_spec(self, name: str, *_: object) -> None:
         """Compare the file of a module or package; finding it is left to the others."""
-        place = name.replace(".", "/")
-        for file in {f"{place}.py", f"{place}/__init__.py"} & self.digests.keys():
+        stem = name.replace(".", "/")
+        for file in {f"{stem}.py", f"{stem}/__init__.py"} & self.digests.keys():
             path = self.folder / file
             if not path.is_file() or _digest(path.read_bytes()) != self.digests[file]:
                 self.changed.add(file)
@@ -126,7 +126,7 @@ def read_code(workload: str) -> CodeFiles | None:
 
 
 def training_on_import(workload: str) -> Iterator[str]:
-    """Yield the places where a workload's modules call `fit` while they are imported: `own.py:31`.
+    """Yield the lines where a workload's modules call `fit` while they are imported: `own.py:31`.
 
     Only the modules that the workload names are read, and nothing is imported. A call under
     `if __name__ == "__main__":` is not made by an import.

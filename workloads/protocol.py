@@ -400,10 +400,10 @@ def _validated(
         return adapter.validate_python(body)
     except pydantic.ValidationError as error:
         fault = error.errors(include_url=False)[0]
-        place = ".".join([name, *map(str, fault["loc"])])
+        field = ".".join([name, *map(str, fault["loc"])])
         reasons = {
             "missing": "this field is missing",
             "unexpected_keyword_argument": "unknown field",
         }
         reason = reasons.get(fault["type"], f"{fault['msg']}; received {fault['input']!r:.200}")
-        raise ProtocolError(f"{place}: {reason}") from None
+        raise ProtocolError(f"{field}: {reason}") from None

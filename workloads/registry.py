@@ -1,4 +1,4 @@
-"""Workloads by name: settings, metrics, and the place of their code, which is not imported."""
+"""Workloads by name: settings, metrics, and the entry of their code, which is not imported."""
 
 import difflib
 import re
@@ -20,7 +20,7 @@ from workloads.tasks.synthetic.settings import SyntheticSettings
 from workloads.tasks.training_settings import TrainingSettings
 
 ENTRY_PATTERN = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*"
-"""The shape of the place of a user's code: `package.module:NAME`."""
+"""The shape of the entry of a user's code: `package.module:NAME`."""
 
 RANDOM_DATA = "random data"
 """In the name of the workload of an own model: there is no function that loads data."""
@@ -37,12 +37,12 @@ class UnknownWorkload(ValueError):
 class Workload:
     """A workload as the orchestrator sees it: built in, a user's own function, or own model.
 
-    `entry` is the place of its task or function (`package.module:NAME`), which trainers import.
+    `entry` names its task or function (`package.module:NAME`), which trainers import.
     `settings_model` is None for a user's own function: it takes any settings and names of
     implementations, reports any metrics, and the digest of its data is unknown before a trial.
 
-    An own model has the places of two functions instead: `model_entry` builds it, `data_entry`
-    loads its data; without the latter its data are random.
+    An own model has two functions instead: `model_entry` builds it, `data_entry` loads its data;
+    without the latter its data are random.
     """
 
     name: str
@@ -72,7 +72,7 @@ class Workload:
 
     @property
     def entries(self) -> tuple[str, ...]:
-        """The places of its code."""
+        """The entries of its code."""
         return tuple(filter(None, (self.model_entry or self.entry, self.data_entry)))
 
     @property
@@ -177,7 +177,7 @@ def own_model_name(model: str, data: str | None) -> str:
 
 
 def explain_invalid_settings(error: ValidationError) -> str:
-    """Return one line for all faults of some settings: place, expected value, received value."""
+    """Return one line for all faults of some settings: key, expected value, received value."""
     return "; ".join(
         f"{'.'.join(['settings', *map(str, fault['loc'])])}: {fault['msg']}; received"
         f" {fault['input']!r:.200}"

@@ -1,6 +1,6 @@
 """Functions of a notebook or a script, in the processes that run them.
 
-`orchestrator.execution.session_functions` writes them as the package `python_session`, whose
+`orchestrator.execution.session_package` writes them as the package `python_session`, whose
 `__init__.py` calls `load_functions`.
 """
 

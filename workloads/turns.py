@@ -110,7 +110,7 @@ class Turns:
     def step_s(self) -> float:
         """Seconds per step, by the slices that count."""
         counted = [
-            done for place, done in enumerate(self.done_slices) if place not in self._set_aside
+            done for index, done in enumerate(self.done_slices) if index not in self._set_aside
         ]
         return step_seconds(counted or self.done_slices)
 

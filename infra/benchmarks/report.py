@@ -29,7 +29,7 @@ from infra.benchmarks import rig
 from orchestrator.core.arms import Arm
 from orchestrator.core.trial import FinishedTrial, Telemetry
 from orchestrator.storage.tracking.mlflow import address
-from orchestrator.storage.tracking.mlflow.names import PARENT_TAG, mlflow_status, mlflow_tag
+from orchestrator.storage.tracking.mlflow.mlflow_names import PARENT_TAG, mlflow_status, mlflow_tag
 from orchestrator.storage.tracking.mlflow.store import MlflowStore
 from orchestrator.storage.tracking.trial_content import trial_content
 from orchestrator.storage.tracking.trial_table import TABLE_FILE, table_tag, write_table

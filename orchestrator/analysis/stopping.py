@@ -19,9 +19,9 @@ from orchestrator.analysis.pairing.complete_rounds import match
 from orchestrator.analysis.statistics.estimates import LEVEL, MIN_BLOCKS, t_interval
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import AutoBlocks
-from orchestrator.core.names import names_arm
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.stopping import EarlierDecision, StopDecision, StoppingRule
+from orchestrator.core.selectors import names_arm
+from orchestrator.core.stop_decision import EarlierDecision, StopDecision, StoppingRule
 from orchestrator.core.trial import FinishedTrial
 from workloads.metrics import find_metric
 

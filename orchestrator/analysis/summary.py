@@ -34,8 +34,8 @@ from orchestrator.analysis.results import result_metrics
 from orchestrator.analysis.statistics.estimates import confidence_for, geometric_mean
 from orchestrator.core.arms import Arm
 from orchestrator.core.disturbance import Disturbance
-from orchestrator.core.names import different_models
 from orchestrator.core.records import Direction, SweepRecord
+from orchestrator.core.selectors import different_models
 from orchestrator.core.start_command import StartCommand
 from orchestrator.core.trial import DatasetRecord, FinishedTrial, ImpossibleArm
 from workloads.metrics import find_metric

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from orchestrator.diagnostics.bench import Bench
-    from orchestrator.hardware import Look, OtherWork
+    from orchestrator.hardware import Look, OtherProcesses
 
 _NOTES = """
 The first one is the baseline; with +again it is timed twice, which shows the noise. Training steps,
@@ -108,6 +108,7 @@ def bench(
     """Compare the speed of IMPLEMENTATIONs on this machine."""
     from orchestrator.analysis.summary import summarise
     from orchestrator.diagnostics import bench as benches
+    from orchestrator.diagnostics.bench_document import as_document
     from orchestrator.diagnostics.bench_schedule import USUAL_S, Budget
     from orchestrator.hardware import Look
     from orchestrator.report.formats.json_format import summary_json
@@ -135,12 +136,12 @@ def bench(
         was_interrupted = _run_until_interrupted(made)
         with held_back(signal.SIGINT, signal.SIGTERM):  # nothing that was measured is lost
             summary = summarise(made.record())
-            write(benches.as_document(summary, made.schedule))
+            write(as_document(summary, made.schedule))
             if export_json is not None:
                 write_output(summary_json(summary).encode(), export_json)
     if was_interrupted:
         return EXIT_STOPPED
-    return WITH_FAILURES if summary.left_out else COMPLETE
+    return WITH_FAILURES if summary.excluded else COMPLETE
 
 
 def _show_estimate(made: Bench, text: str) -> None:
@@ -206,7 +207,7 @@ def _drawn(made: Bench, doing: str) -> Text:
     from rich.text import Text
 
     from orchestrator.analysis.summary import summarise
-    from orchestrator.diagnostics.bench import as_document
+    from orchestrator.diagnostics.bench_document import as_document
     from orchestrator.report.formats.text import to_text
 
     document = as_document(summarise(made.record()))
@@ -222,20 +223,20 @@ def _round_text(made: Bench) -> str:
 
 def _wait_until_quiet(look: Look, made: Bench, wait_s: float | None) -> None:
     """Tell what other processes take of the CPUs if it is much; with `wait_s` wait so long."""
-    from orchestrator.cluster import other_work
-    from orchestrator.hardware import observe_other_work
+    from orchestrator.cluster import busy_nodes
+    from orchestrator.hardware import observe_other_processes
 
     limit_pct = made.spec.disturbance_limits.others_cpu_pct
     host = made.plan.possible[0].hardware.nodes[0].profile.hostname
 
-    def seen(work: OtherWork | None) -> dict[str, OtherWork]:
+    def seen(work: OtherProcesses | None) -> dict[str, OtherProcesses]:
         return {host: work} if work is not None else {}
 
-    busy = other_work.describe_busy(seen(look.result()), limit_pct)
+    busy = busy_nodes.describe_busy(seen(look.result()), limit_pct)
     if busy is None:
         return
-    show_progress(other_work.start_line(busy, waits=wait_s is not None))
+    show_progress(busy_nodes.start_line(busy, waits=wait_s is not None))
     if wait_s is not None:
         show_progress(f"Waiting for a quiet machine, at most {duration(wait_s)}")
-        other_work.wait_until_quiet(lambda: seen(observe_other_work()), limit_pct, wait_s)
+        busy_nodes.wait_until_quiet(lambda: seen(observe_other_processes()), limit_pct, wait_s)
         show_progress("The machine is quiet")

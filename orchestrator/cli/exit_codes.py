@@ -61,8 +61,8 @@ def code_of(trials: Iterable[FinishedTrial]) -> int:
 def internal_error(error: Exception, log: Path | None = None) -> int:
     """Keep the traceback of a bug in the log, or a new file; ask for a report, and return 70."""
     text = " ".join(f"{type(error).__name__}: {error}".split())
-    place = _keep_traceback(error, log)
-    show(f"Error: internal error, {text}. Please report this bug, with {place}\n", err=True)
+    kept = _keep_traceback(error, log)
+    show(f"Error: internal error, {text}. Please report this bug, with {kept}\n", err=True)
     return INTERNAL_ERROR
 
 

@@ -42,7 +42,7 @@ spec.
 )
 def init(directory: Path, template: str) -> None:
     """Write a commented spec to begin with, into DIRECTORY."""
-    from orchestrator.spec import json_schema
+    from orchestrator.spec import spec_schema
 
     name = template.replace("-", "_")
     spec, sources = f"{name}.yaml", sorted(sweeps_folder().glob(f"{name}.*"), reverse=True)
@@ -58,7 +58,7 @@ def init(directory: Path, template: str) -> None:
             text = source.read_text(encoding="utf-8").replace(_SCHEMA, _SCHEMA_COPY)
             write_output(text.replace("sweeps/", "").encode(), directory / source.name)
         write_output(
-            json_schema.spec_schema_text().encode(), directory / _SCHEMA_COPY
+            spec_schema.spec_schema_text().encode(), directory / _SCHEMA_COPY
         )  # no user's own file
     except OSError as error:
         raise unwritable(directory, error) from error

@@ -11,7 +11,7 @@ from typing import Any
 
 from orchestrator.cli.messages import show
 from orchestrator.core.errors import Refusal
-from orchestrator.core.failures import FailureLimit, describe_failures
+from orchestrator.core.failure_limit import FailureLimit, describe_failures
 from orchestrator.core.text import duration
 from orchestrator.core.trial import FinishedTrial, count_expected
 from orchestrator.storage.heartbeat import read_heartbeat
@@ -200,8 +200,8 @@ def _add_stored(rows: dict[str, dict[str, Any]], tracking_uri: str) -> None:
 
 def _describe(folder: SweepFolder) -> str:
     """Return how far the latest generation of a sweep is; the numbers are of the last plan."""
-    place = folder.generation(folder.latest())
-    state = read(place)
+    generation = folder.generation(folder.latest())
+    state = read(generation)
     if state is None:
         return f"{folder.name}: not started\n"
     lines = [f"{state.identity.label}: {_activity(folder, state)}"]
@@ -219,7 +219,7 @@ def _describe(folder: SweepFolder) -> str:
         "blocks suggested"
     )
     if holder(folder.path) is not None:
-        lines += _describe_running(place, session.at_s, extent, is_open=is_open)
+        lines += _describe_running(generation, session.at_s, extent, is_open=is_open)
     if state.stop_decision:
         decision = state.stop_decision
         lines.append(f"  enough after {decision.blocks} blocks: {decision.reason}")
@@ -267,11 +267,11 @@ def _failures(state: JournalState) -> FailureLimit:
 
 
 def _describe_running(
-    place: Path, begun_s: float, extent: _Extent, *, is_open: bool
+    generation: Path, begun_s: float, extent: _Extent, *, is_open: bool
 ) -> Iterator[str]:
     """Yield a line for each job that the start of `begun_s` runs, and one for the time left."""
     now_s = time.time()
-    for at_s, job in read_running(place, begun_s):
+    for at_s, job in read_running(generation, begun_s):
         yield f"  runs {job}, for {duration(now_s - at_s)}"
     ended = sum(done.ended_s >= begun_s for done in extent.finished)
     if ended > 1:  # one trial is no pace

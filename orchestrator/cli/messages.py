@@ -81,7 +81,7 @@ def discard(descriptor: int) -> None:
 
 
 def unwritable(path: Path | str, error: OSError) -> Refusal:
-    """Return the refusal of a place that cannot be written."""
+    """Return the refusal of a path that cannot be written."""
     reason = (error.strerror or str(error)).lower()
     other = Refusal(f"{path}: expected a place that can be written, received: {reason}")
     return refusal_of(error, path) or other

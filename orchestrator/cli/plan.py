@@ -22,7 +22,7 @@ from orchestrator.core.text import counted, duration
 from orchestrator.storage.home import sweep_home
 
 if TYPE_CHECKING:
-    from orchestrator.hardware import Look, Node, OtherWork
+    from orchestrator.hardware import Look, Node, OtherProcesses
     from orchestrator.planning.plan import Plan
     from orchestrator.scheduling.remaining import RemainingWork
     from orchestrator.scheduling.time_left import FleetTimeLeft, Quartiles, TimeLeft
@@ -86,7 +86,7 @@ def plan(
             cluster = connection.connect(address, may_be_empty=checked.may_wait)
             nodes = stack.enter_context(cluster)
         made = make_plan(checked, classify(nodes), "to come" if address is not None else None)
-        seen = _other_work(look, nodes, made)
+        seen = _other_processes(look, nodes, made)
     folder = SweepFolder(sweep_home(), checked.name)
     store = tracking_uri(folder.home, os.environ)
     state = resume.preview(folder, checked, store, same_code=same_code)
@@ -207,9 +207,9 @@ def _expect_a_start(spec: SweepSpec, work: RemainingWork, *, on_cluster: bool) -
         refuse_missing_data(spec)
 
 
-def _busy_line(seen: Mapping[str, OtherWork], limit_pct: float) -> str:
+def _busy_line(seen: Mapping[str, OtherProcesses], limit_pct: float) -> str:
     """Return what others take of busy machines, and what a start does; empty if none is busy."""
-    from orchestrator.cluster.other_work import describe_busy
+    from orchestrator.cluster.busy_nodes import describe_busy
 
     busy = describe_busy(seen, limit_pct)
     if busy is None:
@@ -217,22 +217,22 @@ def _busy_line(seen: Mapping[str, OtherWork], limit_pct: float) -> str:
     return f"busy: {busy}; rnnsweep run starts anyway (--wait-quiet 30m waits)\n"
 
 
-def _other_work(
+def _other_processes(
     look: Look | None, nodes: Sequence[Node], made: Plan
-) -> Callable[[], dict[str, OtherWork]]:
+) -> Callable[[], dict[str, OtherProcesses]]:
     """Return a function that returns what others take of the machines of the plan, by host name.
 
     It waits for the look at this machine. Without one the nodes of the connected cluster are looked
     at now.
     """
-    from orchestrator.cluster.other_work import observe_nodes
+    from orchestrator.cluster.busy_nodes import observe_nodes
 
     if look is None:
         working = {node.id: node for arm in made.possible for node in arm.hardware.nodes}
         seen = observe_nodes([*working.values()]) if working else {}
         return lambda: seen
 
-    def here() -> dict[str, OtherWork]:
+    def here() -> dict[str, OtherProcesses]:
         work = look.result()
         return {} if work is None else {nodes[0].profile.hostname: work}
 

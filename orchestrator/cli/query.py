@@ -86,8 +86,8 @@ def query(  # noqa: PLR0913  (its options)
     record, rows = read_rows(tracking_uri(sweep_home(), os.environ), sweep)
     wanted = _names(column_names)
     if _CONFIG in wanted:
-        place = wanted.index(_CONFIG)
-        wanted[place : place + 1] = param_columns(rows)
+        index = wanted.index(_CONFIG)
+        wanted[index : index + 1] = param_columns(rows)
         wanted = list(dict.fromkeys(wanted))
     columns = None if lists_columns or wanted in ([], ["all"]) else wanted
     result = query_records(

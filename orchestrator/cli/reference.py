@@ -19,7 +19,7 @@ from orchestrator.report.document import Document, Section, Table
 from orchestrator.report.formats.json_schema import REPORT_SCHEMA_FILE, report_schema_text
 from orchestrator.report.formats.text import to_markdown
 from orchestrator.sampling import CLASS_PATTERN
-from orchestrator.spec import json_schema
+from orchestrator.spec import spec_schema
 from orchestrator.spec.chosen_kinds import USER_CLASS
 from orchestrator.spec.fields import Json
 from workloads.metrics import METRICS
@@ -38,7 +38,7 @@ _KINDS = {"integer": "whole number", "boolean": "true or false", "string": "text
 
 def generated_parts() -> dict[str, str]:
     """Return the Markdown below the mark of each page, by the name of the page."""
-    spec = json_schema.spec_schema()
+    spec = spec_schema.spec_schema()
     sections = _spec_sections("The whole file", {**spec, **spec["else"]}, spec["$defs"])
     parts = {
         "spec.md": to_markdown(Document("Every key", (Section(""), *sections))),
@@ -57,8 +57,8 @@ def _spec_sections(title: str, section: Json, others: Json, above: str = "") -> 
         for name in names:
             forms = others[name].get("anyOf", [others[name]])
             inner = next(form for form in reversed(forms) if "properties" in form)
-            place = above + key + (f": {_word(name, inner)}" if len(names) > 1 else "")
-            yield from _spec_sections(place, inner, others, f"{above}{key}.")
+            inner_title = above + key + (f": {_word(name, inner)}" if len(names) > 1 else "")
+            yield from _spec_sections(inner_title, inner, others, f"{above}{key}.")
 
 
 def _word(name: str, section: Json) -> str:
@@ -135,7 +135,7 @@ def _command_help() -> Iterator[str]:
 def generated_schemas() -> dict[Path, str]:
     """Return the text of each JSON Schema that is made from the code, by its file."""
     return {
-        json_schema.SCHEMA_FILE: json_schema.spec_schema_text(),
+        spec_schema.SCHEMA_FILE: spec_schema.spec_schema_text(),
         REPORT_SCHEMA_FILE: report_schema_text(),
     }
 

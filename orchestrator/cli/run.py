@@ -184,7 +184,7 @@ def _announcement(spec: SweepSpec, plan: Plan, missing: int, tracking_uri: str, 
 
 def _report_end(ended: RunResult, resume: str, *, begun: bool) -> int:
     """Print how a start of a sweep ended, with its report; return the exit code."""
-    from orchestrator.core.failures import describe_failures
+    from orchestrator.core.failure_limit import describe_failures
 
     trials = ended.record.trials
     show("".join(f"Warning: {text}\n" for text in ended.warnings), err=True)

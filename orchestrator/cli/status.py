@@ -67,11 +67,11 @@ def _show_status(home: Path, sweep: str | None, form: str | None) -> None:
         rows = [local.sweep_row(folder, folder.latest())]
     else:
         rows = local.sweep_rows(home, store)
-    places = {"home": str(home), "store": without_passwords(store)}
+    addresses = {"home": str(home), "store": without_passwords(store)}
     if form == "json":
-        write({**STATUS.head(), "at_s": time.time(), **places, "sweeps": rows})
+        write({**STATUS.head(), "at_s": time.time(), **addresses, "sweeps": rows})
     else:
-        where = f"the home {places['home']} and the store {places['store']}"
+        where = f"the home {addresses['home']} and the store {addresses['store']}"
         write(_list(rows, where))
 
 

@@ -20,9 +20,9 @@ from orchestrator.cli.exit_codes import interrupted_by
 from orchestrator.cli.messages import show
 from orchestrator.core.errors import Refusal
 from orchestrator.storage.home import sweep_home
-from orchestrator.storage.tracking.errors import TrackingError
 from orchestrator.storage.tracking.mlflow import address
 from orchestrator.storage.tracking.mlflow.sqlite_client import no_store
+from orchestrator.storage.tracking.tracking_errors import TrackingError
 
 if TYPE_CHECKING:
     from orchestrator.core.records import SweepRecord

@@ -75,7 +75,7 @@ def disturbance_text(disturbance: Mapping[str, float]) -> str | None:
 
 
 def neighbours_text(telemetry: Telemetry) -> str | None:
-    """Return the other work on the node and its GPUs; None where it was not observed."""
+    """Return other trainers on the node and processes on its GPUs; None if it was not observed."""
     trainers, processes = telemetry.other_trainers, telemetry.other_gpu_processes
     if trainers is None and processes is None:
         return None

@@ -14,7 +14,7 @@ _CONTROL = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 
 class Refusal(Exception):
-    """Nothing was run; the message has the place, expected, received and the next step."""
+    """Nothing was run; the message has the location, expected, received and the next step."""
 
     __module__ = "rnnsweep"  # where users import it: a traceback names it so
 
@@ -33,14 +33,14 @@ _UNUSABLE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR
 _UNUSABLE |= {errno.ENAMETOOLONG, errno.EIO, errno.ESTALE}
 
 
-def refusal_of(error: OSError, place: object = None) -> Refusal | None:
+def refusal_of(error: OSError, target: object = None) -> Refusal | None:
     """Return an error of the operating system as one on which a user can act; None for others.
 
-    `place` is what could not be written, where the error itself does not name it.
+    `target` is what could not be written, where the error itself does not name it.
     """
     if error.errno not in _FULL | _UNUSABLE:
         return None
-    where = place or error.filename or "this machine"
+    where = target or error.filename or "this machine"
     reason = (error.strerror or str(error)).lower()
     if error.errno in _FULL:
         return MachineFull(
@@ -80,6 +80,6 @@ def printable(text: str, limit: int | None = None) -> str:
 
 
 def first_problem(error: ValidationError) -> str:
-    """Return the place and the text of the first problem that pydantic found."""
+    """Return the location and the text of the first problem that pydantic found."""
     problem = error.errors()[0]
     return f"{'.'.join(map(str, problem['loc'])) or 'the text'}: {problem['msg']}"

@@ -20,7 +20,7 @@ from orchestrator.core.errors import printable
 from orchestrator.core.version import commit
 
 Migration: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
-"""Returns what the next number has in the place of one JSON object."""
+"""Returns what the next number has instead of one JSON object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +94,10 @@ class Format:
             content = self.migrations[former](content)
         return content
 
-    def refusal(self, place: str, number: object, writer: WrittenBy) -> str:
-        """Return the sentence that refuses content at a place, of a number that is not read."""
+    def refusal(self, source: str, number: object, writer: WrittenBy) -> str:
+        """Return the sentence that refuses content of a source, of a number that is not read."""
         oldest = "" if self.oldest == self.number else f"{self.oldest} to "
-        expected = f"{place}: expected {self.name} of format {oldest}{self.number}"
+        expected = f"{source}: expected {self.name} of format {oldest}{self.number}"
         if type(number) is int and number > self.number:
             return (
                 f"{expected}, received format {number} of {writer}. This is {this_rnnsweep()}:"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from orchestrator.core.disturbance import disturbance_text, neighbours_text, throttle_text
-from orchestrator.core.names import known_implementation
+from orchestrator.core.selectors import known_implementation
 from orchestrator.core.trial import ConfigValue, FinishedTrial
 from workloads.backends.registry import is_compiled
 from workloads.implementations import Implementation, ImplementationError, parse_implementation

@@ -1,4 +1,4 @@
-"""The place of our packages, and the git commits of them and of a user's own workload."""
+"""The folder of our packages, and the git commits of them and of a user's own workload."""
 
 import os
 import subprocess

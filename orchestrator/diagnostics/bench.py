@@ -6,10 +6,8 @@ other until the time is over. They are the blocks of a sweep that is summarised 
 recorded nowhere.
 """
 
-import math
 import time
 import uuid
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -19,16 +17,10 @@ from pathlib import Path
 import yaml
 
 from orchestrator import hardware
-from orchestrator.analysis.arms.arm_summary import ArmSummary
-from orchestrator.analysis.comparisons.speed import Comparison
-from orchestrator.analysis.pairing.complete_rounds import typical_disturbance
-from orchestrator.analysis.statistics.estimates import MIN_BLOCKS
-from orchestrator.analysis.statistics.formatting import number
-from orchestrator.analysis.summary import ReportSummary
 from orchestrator.cluster.connection import this_machine
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import DisturbanceLimits, Timing
-from orchestrator.core.disturbance import Disturbance, detect_disturbance, disturbance_text
+from orchestrator.core.disturbance import detect_disturbance
 from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.text import counted
@@ -41,16 +33,9 @@ from orchestrator.execution.trainer_pool import TrainerPool
 from orchestrator.execution.workload_check import check_user_code
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.plan import Plan, make_plan
-from orchestrator.report.document import Bullet, Column, Document, Kind, Section, make_table
-from orchestrator.report.sections.answer import usage_sections
-from orchestrator.report.sections.doubts import random_data_doubts
-from orchestrator.report.sections.headlines import headlines
-from orchestrator.report.sections.mathematics import mathematics_doubts, mathematics_sentence
-from orchestrator.report.verdicts import busy_note, speed_phrase, speed_ratio
-from orchestrator.report.wording import deciding_interval, step_noun
 from orchestrator.spec import SweepSpec, parse_spec, yaml_locations
-from orchestrator.spec.errors import ProblemAtPath, SpecError, key_text
 from orchestrator.spec.reading import refuse_object
+from orchestrator.spec.spec_errors import ProblemAtPath, SpecError, key_text
 from workloads.own_code import code_folders
 from workloads.protocol import TimedWork, TrialRequest
 from workloads.turns import step_seconds
@@ -215,10 +200,10 @@ def make_bench(
             **{f"arms.implementations[{i}]": name for i, name in enumerate(implementations)},
             "arms.hardware[0]": f"--hardware {device}",
             **{key: f"--{key} {value}" for key, value in timed.items()},
-            **{key_text(path): place.text for path, place in typed.places.items()},
+            **{key_text(path): location.text for path, location in typed.locations.items()},
         }
         problems = [
-            replace(problem, place=words.get(problem.key, problem.key), key="")
+            replace(problem, location=words.get(problem.key, problem.key), key="")
             for problem in error.problems
         ]
         raise SpecError(error.source, problems) from None
@@ -231,84 +216,6 @@ def make_bench(
             f"--hardware: expected one of {'; '.join(sorted(classes))}; received {device}"
         )
     return Bench(spec, plan, Schedule(budget))
-
-
-def as_document(summary: ReportSummary, ended: Schedule | None = None) -> Document:
-    """Return a sentence for each implementation, the table, and how the fastest one is used.
-
-    Notes say what disturbed the rounds, and whether all implementations compute the same. With the
-    schedule of a bench that has `ended` they also say what it took, and how precise that is.
-    """
-    notes = []
-    if ended is not None:
-        notes.append(f"{ended}{_precision(summary.comparisons)}.")
-        if any(comparison.verdict == "inconclusive" for comparison in summary.comparisons):
-            wanted = "verdict" if len(ended.turns) < MIN_BLOCKS else "narrower interval"
-            notes.append(f"For a {wanted}: {ended.longer()}")
-    if busy := _busy_sentence(summary):
-        notes.append(busy)
-    if mathematics := mathematics_sentence(summary):
-        notes.append(mathematics)
-    columns: tuple[Column[ArmSummary], ...] = (
-        Column("implementation", lambda arm: arm.arm.implementation),
-        Column(
-            f"{step_noun(summary)} (ms)",
-            lambda arm: arm.means.get("step_ms") or arm.means.get("predict_ms"),
-            show=lambda mean: number(mean.value),
-            numeric=True,
-        ),
-        Column("speed-up (95 % CI)", lambda arm: arm.speedup, show=speed_ratio, numeric=True),
-        Column("rounds", lambda arm: arm.used),
-        Column("kernel", lambda arm: arm.kernels[0].ran if arm.kernels else None),
-    )
-    failed = {
-        row.arm: Bullet(
-            Kind.FAILED, f"{row.arm.implementation} FAILED: {row.reason}: {row.message}"
-        )
-        for row in summary.left_out
-    }
-    compared = {comparison.arm: _bullet(comparison) for comparison in summary.comparisons}
-    arms = [row.arm for row in summary.arms]
-    is_alone = len(arms) == 1 and not failed
-    alone = (Bullet(Kind.ONLY_TIMES, _timed_alone(arms[0])),) if is_alone else ()
-    bullets = (
-        *filter(None, (compared | failed).values()),
-        *alone,
-        *mathematics_doubts(summary),
-        *random_data_doubts(summary),
-    )
-    where = summary.arms[0].arm.hardware
-    return Document(
-        f"{summary.sweep.workload} on {where}",
-        (
-            Section("", bullets, (make_table(columns, summary.arms),), tuple(notes)),
-            *usage_sections(summary, headlines(summary)[0]),
-        ),
-    )
-
-
-def _busy_sentence(summary: ReportSummary) -> str | None:
-    """Return how many rounds were disturbed, by what, and whether ratios leave them out."""
-    disturbed = defaultdict[int, list[Disturbance]](list)
-    for trial in summary.trials:
-        if trial.disturbance:
-            disturbed[trial.block].append(trial.disturbance)
-    if not disturbed:
-        return None
-    of_rounds = map(typical_disturbance, disturbed.values())
-    number = f"{len(disturbed)} of {counted(summary.sweep.blocks, 'round')}"
-    causes = disturbance_text(typical_disturbance(of_rounds))
-    comparisons = summary.comparisons
-    are_left_out = bool(comparisons) and all(each.quiet_only for each in comparisons)
-    only = " Ratios are over the others." if are_left_out else ""
-    return f"Measured on a busy machine. Disturbed: {number} ({causes}).{only}"
-
-
-def _timed_alone(arm: Arm) -> str:
-    return (
-        f"{arm.implementation} was timed alone, so there is no ratio. Name another one as well, or"
-        " keep the times (--export-json) for a later rnnsweep compare"
-    )
 
 
 def _finished(run: TrialRun, arm: Arm, number: int, limits: DisturbanceLimits) -> FinishedTrial:
@@ -329,30 +236,3 @@ def _finished(run: TrialRun, arm: Arm, number: int, limits: DisturbanceLimits) -
             round_id=str(number),
         ),
     )
-
-
-def _bullet(comparison: Comparison) -> Bullet | None:
-    """Return the verdict of one implementation against the baseline."""
-    if comparison.speedup is None or comparison.baseline is None:
-        return None
-    phrase = speed_phrase(comparison.speedup, comparison.baseline.implementation)
-    text = f"{comparison.arm.implementation} {phrase}"
-    if comparison.verdict == "inconclusive":
-        text += ", but that is not certain"
-    if comparison.qualifier == "busy":
-        text += f" ({busy_note(comparison.disturbance)})"
-    return Bullet(Kind(comparison.verdict), text)
-
-
-def _precision(comparisons: Sequence[Comparison]) -> str:
-    """Return `; ratios within ± 2.1 %`, or `± 2.1 to 4 %`; empty if no ratio has an interval."""
-    intervals = [interval for c in comparisons if (interval := deciding_interval(c)) is not None]
-    widths = sorted(
-        math.sqrt(interval.high / interval.low) - 1
-        for interval in intervals
-        if interval.low > 0 and interval.high < math.inf
-    )
-    if not widths:
-        return ""
-    texts = dict.fromkeys(f"{100 * width:.2g}" for width in (widths[0], widths[-1]))
-    return f"; ratios within ± {' to '.join(texts)} %"

@@ -25,8 +25,8 @@ from orchestrator.planning.feasibility import absence_reason, matching_classes
 from orchestrator.planning.plan import make_plan
 from orchestrator.spec import SweepSpec
 from orchestrator.spec.reading import refuse_object
-from orchestrator.storage.tracking.errors import StoreMissing
 from orchestrator.storage.tracking.trackers import tracking_uri, without_passwords
+from orchestrator.storage.tracking.tracking_errors import StoreMissing
 from workloads.backends.registry import backends
 from workloads.eligibility import is_installed
 from workloads.failures import DataError
@@ -116,17 +116,18 @@ def _join(address: str, report: Announce) -> Generator[Check, None, _Joined | No
         if "://" in address:
             return (yield from _list_by_job(Cluster(address), report))
         with connection.connect(address, may_be_empty=True) as nodes:
-            places = connection.node_addresses()
+            addresses = connection.node_addresses()
     except Refusal as error:
         yield Check("Ray", "missing", str(error), is_needed=True)
         return None
     text = f"{address} has {counted(len(nodes), 'node')} for trials"
     yield Check("Ray", "ok", text, is_needed=True)
-    for place in places:
-        if place.id not in [node.id for node in nodes]:
-            text = f"{place.address}: no trials, as Ray has no CPU to give there"
-            yield Check(place.host, "ok", text)
-    return _Joined(nodes, {place.id: place.address for place in places})
+    known = [node.id for node in nodes]
+    for node in addresses:
+        if node.id not in known:
+            text = f"{node.address}: no trials, as Ray has no CPU to give there"
+            yield Check(node.host, "ok", text)
+    return _Joined(nodes, {node.id: node.address for node in addresses})
 
 
 def _list_by_job(cluster: Cluster, report: Announce) -> Generator[Check, None, _Joined | None]:
@@ -187,13 +188,13 @@ def _needed(name: str, ask_for: Callable[[], str]) -> Check:
 
 def _home(home: Path) -> Iterator[Check]:
     cure = "export RNNSWEEP_HOME=FOLDER"
-    place = next(path for path in (home, *home.parents) if path.exists())
-    if place.is_dir() and os.access(place, os.W_OK | os.X_OK):
+    folder = next(path for path in (home, *home.parents) if path.exists())
+    if folder.is_dir() and os.access(folder, os.W_OK | os.X_OK):
         yield Check("home", "ok", str(home))
     else:
-        yield Check("home", "missing", f"{place} is no folder to write to", cure, is_needed=True)
-    free_gib = shutil.disk_usage(place).free / 2**30
-    disk = Check("disk", "ok", f"{free_gib:,.1f} GiB free in {place}")
+        yield Check("home", "missing", f"{folder} is no folder to write to", cure, is_needed=True)
+    free_gib = shutil.disk_usage(folder).free / 2**30
+    disk = Check("disk", "ok", f"{free_gib:,.1f} GiB free in {folder}")
     yield disk if free_gib > 2 else replace(disk, status="warning", cure=cure)
 
 

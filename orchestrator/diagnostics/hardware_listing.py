@@ -8,7 +8,15 @@ from typing import Any
 from orchestrator.diagnostics.hardware_facts import LABELS, HardwareFact, node_facts
 from orchestrator.hardware import HardwareClass, Node, NodeProfile, no_gpu_class_reason
 from orchestrator.hardware.files import HARDWARE, node_json
-from orchestrator.report.document import Bullet, Column, Document, Kind, Section, Table, make_table
+from orchestrator.report.document import (
+    Column,
+    Document,
+    Fact,
+    Section,
+    Table,
+    Tone,
+    make_table,
+)
 
 
 def hardware_document(classes: Sequence[HardwareClass]) -> Document:
@@ -27,11 +35,11 @@ def hardware_document(classes: Sequence[HardwareClass]) -> Document:
         ),
     ]
     nodes = tuple(dict.fromkeys(node for item in classes for node in item.nodes))
-    bullets = tuple(
-        Bullet(Kind.SLOWER if note.is_problem else Kind.SAME, note.text)
+    doubts = tuple(
+        Fact("GPU", note.text, Tone.BAD if note.is_problem else Tone.PLAIN)
         for note in gpu_notes(nodes)
     )
-    sections = [Section("", bullets, (make_table(overview, classes),))]
+    sections = [Section("", tables=(make_table(overview, classes),), doubts=doubts)]
     described: set[Node] = set()
     for item in classes:
         sections.append(_section(item, described))
@@ -54,7 +62,7 @@ def hardware_json(classes: Sequence[HardwareClass]) -> dict[str, Any]:
             for item in classes
         ],
     }
-    return dict(json.loads(json.dumps(body)))  # lists in the place of tuples, all the way down
+    return dict(json.loads(json.dumps(body)))  # lists instead of tuples, all the way down
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +100,8 @@ def _section(item: HardwareClass, described: set[Node]) -> Section:
         facts = node_facts(node, is_first=node not in described, on_gpu=item.device == "gpu")
         groups.setdefault(facts, []).append(host)
     tables = [Table(("node", ", ".join(hosts)), facts) for facts, hosts in groups.items()]
-    bullets = tuple(
-        Bullet(Kind.INCONCLUSIVE, f"its nodes differ in {difference}")
-        for difference in _unlike(item)
-    )
-    return Section(item.name, bullets, tuple(tables))
+    doubts = tuple(Fact("nodes differ", difference, Tone.DOUBT) for difference in _unlike(item))
+    return Section(item.name, tables=tuple(tables), doubts=doubts)
 
 
 def _unlike(item: HardwareClass) -> Iterator[str]:

@@ -145,7 +145,7 @@ def _support_everywhere() -> Section:
 
     tables = []
     for device, name in DEVICES.items():
-        runners = dict.fromkeys(str(runner) for place, runner, _ in cells if place == device)
+        runners = dict.fromkeys(str(runner) for on, runner, _ in cells if on == device)
         columns: list[Column[str]] = [Column(f"on {name}", str)]
         columns += [column(device, runner) for runner in runners]
         tables.append(make_table(columns, [change for change, *_ in changes()]))

@@ -213,10 +213,10 @@ class TrialRun:
                     size = protocol.ARTIFACTS_KIB * 1024 // 4  # of UTF-8, at most
                     self.artifacts["failure_message.txt"] = message[:size]
 
-    def set_aside(self, places: Collection[int]) -> None:
+    def set_aside(self, indices: Collection[int]) -> None:
         """Mark slices, counted from 0, that do not count."""
-        for place in places:
-            self.slices[place] = replace(self.slices[place], set_aside=True)
+        for index in indices:
+            self.slices[index] = replace(self.slices[index], set_aside=True)
 
     def end(self, failure: FailureRecord | None = None, *, output: str = "") -> None:
         """End the trial, with any failure; `output` is added to one that the trainer reported."""

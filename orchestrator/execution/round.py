@@ -27,7 +27,7 @@ from orchestrator.execution import telemetry
 from orchestrator.execution.job import Job, JobProgress, RoundTrial, TrialRun
 from orchestrator.execution.telemetry.node_gauge import Taken
 from orchestrator.execution.telemetry.readings import merged
-from orchestrator.execution.telemetry.summary import LEAST_WINDOW_S
+from orchestrator.execution.telemetry.telemetry_summary import LEAST_WINDOW_S
 from orchestrator.execution.trainer_pool import CpusTaken, TrainerKey, TrainerPool
 from orchestrator.execution.trainer_process import TrainerProcess
 from orchestrator.execution.watchdog import FAILURES, Watchdog, failure_of, oom_kills
@@ -80,7 +80,7 @@ class TrialInTurns:
     trial_run: TrialRun
     key: TrainerKey
     number: int
-    """Its place among the trials of the job."""
+    """Its index among the trials of the job."""
     is_own_code: bool
     """Whether a user's own code trains it."""
     watchdog: Watchdog | None = None
@@ -469,9 +469,9 @@ class RunningRound:
     def _finish_command(self, trial: TrialInTurns) -> protocol.Finish:
         """Return the command to end, with the slices of disturbed turns if enough others remain."""
         aside = self._set_aside(trial)
-        places = tuple(place for place, turn in enumerate(trial.slices) if turn in aside)
-        trial.trial_run.set_aside(places)
-        return protocol.Finish(places)
+        indices = tuple(index for index, turn in enumerate(trial.slices) if turn in aside)
+        trial.trial_run.set_aside(indices)
+        return protocol.Finish(indices)
 
     def _new_progress(self) -> Iterator[JobProgress]:
         progress, self._progress = self._progress, []

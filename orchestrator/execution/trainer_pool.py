@@ -31,7 +31,8 @@ start took: fresh trainers take a twentieth of the time at most."""
 TrainerKey: TypeAlias = tuple[str, Device, int | None]
 """The use of a warm trainer: backend, device, and how many CPUs it may use.
 
-A trainer that takes turns with others has one implementation only, in the place of the backend.
+A trainer that takes turns with others has one implementation only, which its key names instead of
+the backend.
 """
 
 
@@ -47,7 +48,7 @@ class CpuClaims:
     one for this Ray `cluster`. The kernel releases them when the process that binds them ends;
     `patience_s` is how long to wait for that. Ray gives no CPU of a cluster away twice, but another
     sweep on the machine may have a cluster of its own. Where that holds too many CPUs, they are
-    shared with it, which is a disturbance as any other work is.
+    shared with it, which disturbs as any other process does.
     """
 
     prefix: str = "rnnsweep-cpu"

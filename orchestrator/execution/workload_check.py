@@ -15,9 +15,9 @@ from pydantic import ValidationError
 from orchestrator.core.errors import Refusal
 from orchestrator.execution.trainer_process import trainer_command, trainer_environment
 from orchestrator.spec import SweepSpec, load_spec
-from orchestrator.spec.errors import ProblemAtPath, SpecError, nearest
 from orchestrator.spec.model_probes import model_probes, varied_settings
 from orchestrator.spec.reading import refuse_file
+from orchestrator.spec.spec_errors import ProblemAtPath, SpecError, nearest
 from workloads.backends.registry import backends
 from workloads.eligibility import is_installed
 from workloads.failures import LESS_MEMORY
@@ -38,7 +38,7 @@ _MODEL_LIMIT_S = 900.0
 """It includes the time in which a user's `load` reads or computes all of the data."""
 
 Refuse = Callable[[list[ProblemAtPath]], SpecError]
-"""Returns the error with the places of these problems in the spec's file."""
+"""Returns the error with the locations of these problems in the spec's file."""
 
 _LACKING = 4
 
@@ -73,7 +73,7 @@ def check_spec_file(
     """Read a spec file, and check it with all code of the user's that it names.
 
     Building an own model takes seconds: `tell` gets a line that says so.
-    Raise `SpecError` or another `Refusal` with the place and the next step.
+    Raise `SpecError` or another `Refusal` with the location and the next step.
     """
     spec = load_spec(path, overrides, import_classes=True)
     if spec.model is not None and tell is not None:
@@ -175,8 +175,8 @@ def _inspect(request: InspectionRequest) -> Inspection:
 def _expect_one_folder(name: str) -> None:
     """Refuse functions of two folders: the code of a sweep is copied to nodes from one."""
     packages = [package for package in packages_of(name) if package not in PACKAGES]
-    places = [place for place in map(find_package, packages) if place is not None]
-    folders = dict.fromkeys(str(place.parent) for place in places)
+    paths = [path for path in map(find_package, packages) if path is not None]
+    folders = dict.fromkeys(str(path.parent) for path in paths)
     if len(folders) > 1:
         raise Refusal(
             f"model: {name}: expected both functions in modules of one folder; received"

@@ -1,7 +1,12 @@
 """Hardware of nodes: probe one node, and group equal ones into hardware classes."""
 
 from orchestrator.hardware.classes import HardwareClass, classify, no_gpu_class_reason
-from orchestrator.hardware.other_work import Look, OtherWork, ProcessAddress, observe_other_work
+from orchestrator.hardware.other_processes import (
+    Look,
+    OtherProcesses,
+    ProcessAddress,
+    observe_other_processes,
+)
 from orchestrator.hardware.probing import only_visible_environment, probe
 from orchestrator.hardware.profile import Gpu, GpuReaderInfo, Node, NodeProfile, NoGpus
 
@@ -13,11 +18,11 @@ __all__ = [
     "NoGpus",
     "Node",
     "NodeProfile",
-    "OtherWork",
+    "OtherProcesses",
     "ProcessAddress",
     "classify",
     "no_gpu_class_reason",
-    "observe_other_work",
+    "observe_other_processes",
     "only_visible_environment",
     "probe",
 ]

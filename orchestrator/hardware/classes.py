@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from orchestrator.core.arms import HardwareRef
-from orchestrator.core.names import selects
+from orchestrator.core.selectors import selects
 from orchestrator.hardware.profile import Node
 from workloads.protocol import Device
 

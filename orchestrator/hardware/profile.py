@@ -32,7 +32,7 @@ UNKNOWN_READER = GpuReaderInfo(
     visibility_variable="the variable that selects GPUs",
     how_to_reset="a reboot",
 )
-"""In place of the reader of a node that no reader has probed, such as one of a fleet."""
+"""Instead of the reader of a node that no reader has probed, such as one of a fleet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class NoGpus:
 class Gpu:
     """One GPU, as its reader describes it; None for what that does not report.
 
-    `index` is the GPU's place on the node, `uuid` is its own for ever. `compute_capability` is the
+    `index` is the GPU's number on the node, `uuid` is its own for ever. `compute_capability` is the
     version of CUDA's features (`9.0`), which the rules of number formats need. `no_class_reason`
     is why a trial cannot have it as it is, and what to do: the part of a sentence after
     `GPU 0 of host`.

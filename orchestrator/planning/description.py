@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from orchestrator.core.names import different_models
+from orchestrator.core.selectors import different_models
 from orchestrator.core.text import counted
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.objectives import arms_that_speak, open_limit
@@ -102,10 +102,10 @@ def _data(spec: SweepSpec) -> Iterator[str]:
 
 def _training_on_import(spec: SweepSpec) -> Iterator[str]:
     """Write where the file of an own model or workload trains although it is only imported."""
-    places = list(training_on_import(spec.workload_name))
-    if places:
+    lines = list(training_on_import(spec.workload_name))
+    if lines:
         yield (
-            f"{', '.join(places)} calls fit when the file is imported, which each process that"
+            f"{', '.join(lines)} calls fit when the file is imported, which each process that"
             " checks or trains the model does: if that trains a model, remove it, or put it under"
             ' if __name__ == "__main__":'
         )

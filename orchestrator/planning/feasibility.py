@@ -5,15 +5,15 @@ from dataclasses import replace
 from typing import Any
 
 from orchestrator.core.arms import Variant
-from orchestrator.core.names import carries, labels_text, selects
+from orchestrator.core.selectors import carries, labels_text, selects
 from orchestrator.core.text import counted
 from orchestrator.core.trial import Config, ConfigValue
 from orchestrator.hardware import HardwareClass, no_gpu_class_reason
 from orchestrator.hardware.gpu_readers import kinds_of_gpus
 from orchestrator.spec import HardwareEntry, SweepSpec
-from orchestrator.spec.errors import nearest
 from orchestrator.spec.model_probes import model_probes, written_value
 from orchestrator.spec.space import Space, activation, example
+from orchestrator.spec.spec_errors import nearest
 from workloads import registry
 from workloads.backends.registry import backends, parse_known_implementation
 from workloads.eligibility import ineligibility_reason, layer_ineligibility_reason

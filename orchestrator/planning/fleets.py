@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from orchestrator.core.errors import Refusal
-from orchestrator.core.names import selects
+from orchestrator.core.selectors import selects
 from orchestrator.core.trial import FinishedTrial
 from orchestrator.hardware import Node
 from orchestrator.hardware.files import read_nodes

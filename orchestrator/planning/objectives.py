@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from orchestrator.core.arms import Arm
-from orchestrator.core.names import names_arm
+from orchestrator.core.selectors import names_arm
 from orchestrator.core.trial import Outcome
 from orchestrator.planning.lanes import LaneGroup
 from orchestrator.planning.plan import Plan

@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from orchestrator.core.arms import Arm, HardwareUse
 from orchestrator.core.criteria import HardwarePrice
-from orchestrator.core.names import selects
+from orchestrator.core.selectors import selects
 from orchestrator.core.trial import FinishedTrial, Outcome
 from orchestrator.spec import Price
 

@@ -89,7 +89,7 @@ def _inserts(
     yield (
         "INSERT INTO trial_values (trial_id, objective, value, value_type)"
         " VALUES (?, ?, ?, 'FINITE')",
-        [(i, place, value) for i, b in numbered for place, value in enumerate(b.values)],
+        [(i, objective, value) for i, b in numbered for objective, value in enumerate(b.values)],
     )
     yield (
         "INSERT INTO trial_params (trial_id, param_name, param_value, distribution_json)"

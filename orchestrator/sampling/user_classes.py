@@ -46,7 +46,7 @@ def is_user_class(name: str) -> bool:
 
 
 def describe_user_error(error: BaseException, name: str) -> str:
-    """Return an error of a user's class `package.module:Class`, with the place in its code."""
+    """Return an error of a user's class `package.module:Class`, with the line in its code."""
     try:
         code = read_code(name)
     except ValueError:  # a module without a file, such as the `__main__` of a notebook

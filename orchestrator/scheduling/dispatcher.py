@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from orchestrator.core.arms import HardwareUse
-from orchestrator.core.names import names_arm
+from orchestrator.core.selectors import names_arm
 from orchestrator.core.trial import Block, FinishedTrial, Outcome, Trial
 from orchestrator.planning.lanes import LaneGroup
 from orchestrator.scheduling.config_source import ConfigSource
@@ -100,7 +100,7 @@ class Dispatcher:
             stops_its_arm = self.ledger.add_outcome(finished)
             has_stopped_arm |= stops_its_arm
             if self.suggestions.observe(finished, stops_its_arm=stops_its_arm):
-                self._note_free_place()
+                self._let_lanes_suggest_more()
         if has_stopped_arm:
             self.lanes.replace_lanes(self.lanes.groups, self._keys_out())
         self._end_block_if_idle(assignment.block)
@@ -218,7 +218,7 @@ class Dispatcher:
             self.lanes.recheck(queue)
         return queue
 
-    def _note_free_place(self) -> None:
+    def _let_lanes_suggest_more(self) -> None:
         """Let every lane be looked at: where open blocks are limited, one more may be suggested."""
         if self.suggestions.open_limit is not None:
             self.lanes.recheck_every_lane()

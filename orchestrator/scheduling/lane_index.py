@@ -63,13 +63,13 @@ class LaneIndex:
                 new = LaneQueue(lane, len(self.queues))
                 queue = self.queues.setdefault(lane.node.id, new)
                 queue.groups = (*queue.groups, group)
-        has_place = set(handed_out)
+        assigned = set(handed_out)
         for node_id, queue in self.queues.items():
             if node_id in before:
                 self._carry_over_trials(before[node_id], queue)
-                has_place.update(trial.key for trial in queue.waiting)
+                assigned.update(trial.key for trial in queue.waiting)
         for index in begun:
-            self.offer(index, has_place)
+            self.offer(index, assigned)
         self.recheck_every_lane()
 
     def _carry_over_trials(self, old: LaneQueue, new: LaneQueue) -> None:
@@ -81,11 +81,11 @@ class LaneIndex:
         )
         new.out, new.device_at_work = old.out, old.device_at_work
 
-    def offer(self, index: int, has_place: Collection[str] = ()) -> None:
-        """Let the missing trials of a block wait for a lane, except keys that have a place."""
+    def offer(self, index: int, assigned: Collection[str] = ()) -> None:
+        """Let the missing trials of a block wait for a lane, except keys that are `assigned`."""
         by_group: dict[LaneGroup, list[Trial]] = {group: [] for group in self.unassigned}
         for trial in self.ledger.missing_trials(index):
-            if trial.key not in has_place:
+            if trial.key not in assigned:
                 by_group[self._group_of[trial.arm]].append(trial)
         for group, trials in by_group.items():
             self.unassigned[group].replace_trials(index, trials)

@@ -11,8 +11,8 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from orchestrator.core.arms import Arm
-from orchestrator.core.failures import FailureLimit
-from orchestrator.core.stopping import StopDecision, StoppingRule
+from orchestrator.core.failure_limit import FailureLimit
+from orchestrator.core.stop_decision import StopDecision, StoppingRule
 from orchestrator.core.trial import (
     Block,
     FinishedTrial,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from orchestrator.cluster.membership import NodeRequest
 from orchestrator.core.arms import Arm, HardwareUse
-from orchestrator.core.names import carries, selects
+from orchestrator.core.selectors import carries, selects
 from orchestrator.core.trial import Block, FinishedTrial
 from orchestrator.hardware import HardwareClass, Node, classify
 from orchestrator.planning.plan import AwaitedArm, Plan, PlannedArm, awaited_entries

@@ -16,7 +16,7 @@ from typing import Self
 from orchestrator.storage import heartbeat
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import Journal
-from orchestrator.storage.logs import rotate_log
+from orchestrator.storage.log_rotation import rotate_log
 from orchestrator.storage.tracking.recorder import Recorder
 
 _log = logging.getLogger("rnnsweep")

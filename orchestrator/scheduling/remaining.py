@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 import yaml
 
 from orchestrator.core.arms import Arm
-from orchestrator.core.failures import FailureLimit
+from orchestrator.core.failure_limit import FailureLimit
 from orchestrator.core.formats import this_rnnsweep
 from orchestrator.core.start_command import UNKNOWN_START, StartCommand
-from orchestrator.core.stopping import StopDecision
+from orchestrator.core.stop_decision import StopDecision
 from orchestrator.core.trial import Block, FinishedTrial, SweepIdentity
 from orchestrator.planning.plan import Plan
 from orchestrator.scheduling.ledger import Ledger
@@ -29,7 +29,7 @@ from orchestrator.storage.journal import (
     StopDecided,
 )
 from orchestrator.storage.lock import Owner
-from orchestrator.storage.tracking.records import Manifest, SweepOpening
+from orchestrator.storage.tracking.stored_records import Manifest, SweepOpening
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,15 +168,15 @@ class Session:
         """Warn, once, of an objective that a complete trial, or its pruner, has no metric for."""
         outcome = finished.outcome
         read = self.dispatcher.suggestions.objectives_of(finished.trial.arm)
-        seen, place = set(outcome.metrics), "a trial's metrics"
+        seen, searched = set(outcome.metrics), "a trial's metrics"
         if self.spec.search.pruner:
             seen.intersection_update(*([epoch.metrics for epoch in outcome.epochs] or [{}]))
-            place += " and the metrics of its epochs, for the pruner"
+            searched += " and the metrics of its epochs, for the pruner"
         missing = [name for name in read if name not in seen]
         if outcome.status == "complete" and missing and not self._has_warned_of_objectives:
             self._has_warned_of_objectives = True
             self.watcher.warn(
-                f"search.objectives: expected {', '.join(missing)} among {place}, "
+                f"search.objectives: expected {', '.join(missing)} among {searched}, "
                 f"received {', '.join(sorted(seen)) or 'none'}. The sampler sees blocks "
                 "without it as failed: stop, and correct the spec or the workload"
             )

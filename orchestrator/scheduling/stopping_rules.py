@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from orchestrator.core.stopping import EarlierDecision, StopDecision, StoppingRule
+from orchestrator.core.stop_decision import EarlierDecision, StopDecision, StoppingRule
 from orchestrator.planning.plan import Plan
 from orchestrator.spec import SweepSpec
 from orchestrator.storage.journal import JournalState

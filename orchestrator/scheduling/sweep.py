@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 from orchestrator import __version__
 from orchestrator.cluster import connection
-from orchestrator.cluster.membership import Membership, requested_nodes, withdraw_request
-from orchestrator.cluster.other_work import (
+from orchestrator.cluster.busy_nodes import (
     describe_busy,
     observe_nodes,
     start_line,
     wait_until_quiet,
 )
+from orchestrator.cluster.membership import Membership, requested_nodes, withdraw_request
 from orchestrator.cluster.temporary_folders import tune_folder
 from orchestrator.core.errors import one_line
 from orchestrator.core.records import EndState, SweepRecord
@@ -28,7 +28,7 @@ from orchestrator.core.stop_signal import Stopped, StopSignal
 from orchestrator.core.text import duration
 from orchestrator.core.trial import FinishedTrial, digest
 from orchestrator.execution.gpu_presence import GpuQuestion, GpuUse, ask_nodes
-from orchestrator.hardware import Look, Node, OtherWork, classify, observe_other_work
+from orchestrator.hardware import Look, Node, OtherProcesses, classify, observe_other_processes
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.objectives import open_limit
 from orchestrator.planning.plan import AwaitedArm, Plan, PlannedArm, UnusableGpu, Waiting, make_plan
@@ -52,10 +52,10 @@ from orchestrator.scheduling.watcher import Watcher
 from orchestrator.spec import SweepSpec
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import Journal, SessionEnded
-from orchestrator.storage.tracking.errors import LeaseHeld
 from orchestrator.storage.tracking.limits import ANSWER_LIMIT
 from orchestrator.storage.tracking.recorder import Recorder
-from orchestrator.storage.tracking.records import MANIFEST, Answer
+from orchestrator.storage.tracking.stored_records import MANIFEST, Answer
+from orchestrator.storage.tracking.tracking_errors import LeaseHeld
 from workloads.own_code import code_folders
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def run_checked_sweep(
             stop.check()
             if not start.hardware.on_cluster:  # whose nodes have their own copies
                 refuse_missing_data(spec)
-            start.tell_other_work()
+            start.tell_other_processes()
             announce(start.work.running, start.work.missing)  # before a cloud node is asked for
             start.wait_until_quiet()
             start.wait_for_hardware()
@@ -218,7 +218,7 @@ class _Hardware:
         cleanup: ExitStack,
         look: Look | None,
     ) -> None:
-        """Join the cluster, or describe this machine, at whose other work a `look` has begun."""
+        """Join the cluster, or describe this machine, whose other processes a `look` observes."""
         self.on_cluster = options.address is not None
         self._spec, self._options, self._stop, self._cleanup = spec, options, stop, cleanup
         self._look = look
@@ -251,13 +251,13 @@ class _Hardware:
                 self._spec, lambda: membership.nodes, check=self._stop.check
             )
 
-    def observe_other_work(self, arms: Iterable[PlannedArm]) -> Mapping[str, OtherWork]:
+    def observe_other_processes(self, arms: Iterable[PlannedArm]) -> Mapping[str, OtherProcesses]:
         """Return what others take of the machines that run trials of these arms, by host name."""
         if self.on_cluster:
             nodes = {node.id: node for planned in arms for node in planned.hardware.nodes}
             return observe_nodes([*nodes.values()]) if nodes else {}
         look, self._look = self._look, None
-        seen = look.result() if look is not None else observe_other_work()
+        seen = look.result() if look is not None else observe_other_processes()
         return {self.nodes[0].profile.hostname: seen} if seen is not None else {}
 
 
@@ -293,9 +293,9 @@ class _Start:
             self.spec, plan, self.records.state, retry_failed=self.options.retry_failed
         )
 
-    def tell_other_work(self) -> None:
+    def tell_other_processes(self) -> None:
         """Look what other processes take of the machines that run trials, and tell it if much."""
-        self.busy = describe_busy(self._other_work(), self._busy_pct)
+        self.busy = describe_busy(self._other_processes(), self._busy_pct)
         if self.busy is not None:
             waits = self.options.wait_quiet_s is not None
             self.options.phase(start_line(self.busy, waits=waits))
@@ -307,7 +307,7 @@ class _Start:
                 f"Waiting for a quiet machine, at most {duration(self.options.wait_quiet_s)}"
             )
             with self.stop.at_once():
-                wait_until_quiet(self._other_work, self._busy_pct, self.options.wait_quiet_s)
+                wait_until_quiet(self._other_processes, self._busy_pct, self.options.wait_quiet_s)
             self.options.phase("The machine is quiet")
             self.busy = None
 
@@ -315,8 +315,8 @@ class _Start:
     def _busy_pct(self) -> float:
         return self.spec.disturbance_limits.others_cpu_pct
 
-    def _other_work(self) -> Mapping[str, OtherWork]:
-        return self.hardware.observe_other_work(self.work.running.possible)
+    def _other_processes(self) -> Mapping[str, OtherProcesses]:
+        return self.hardware.observe_other_processes(self.work.running.possible)
 
     def wait_for_hardware(self) -> None:
         """Wait for awaited nodes, or start Ray on this machine; then plan on the nodes.

@@ -17,7 +17,7 @@ from orchestrator.storage import resume
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import Journal, JournalState
 from orchestrator.storage.tracking.recorder import Recorder
-from orchestrator.storage.tracking.records import Manifest, SweepOpening
+from orchestrator.storage.tracking.stored_records import Manifest, SweepOpening
 
 
 @dataclass(frozen=True, slots=True)

@@ -300,8 +300,8 @@ class _Scheduler(FIFOScheduler):
         """
         controller = tune_controller._tune_controller  # its wrapper warns of what is read here
         actor = controller._trial_to_actor.get(trial)
-        has_place = actor is not None and controller._actor_manager.is_actor_started(actor)
-        if not has_place and self._search.recovery.is_shared:
+        has_worker = actor is not None and controller._actor_manager.is_actor_started(actor)
+        if not has_worker and self._search.recovery.is_shared:
             return False
         began_s = self._starting_s.setdefault(trial.trial_id, time.monotonic())
         return time.monotonic() - began_s > _LONGEST_START_S

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from orchestrator.core.arms import Arm
-from orchestrator.core.failures import OF_A_NODE
+from orchestrator.core.failure_limit import OF_A_NODE
 from orchestrator.core.trial import Outcome
 from orchestrator.hardware import Node, classify
 from orchestrator.planning.lanes import LaneGroup, make_lanes

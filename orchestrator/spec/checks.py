@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 
 from orchestrator import sampling
-from orchestrator.core.names import ANY_IMPLEMENTATION, split_arm_text
+from orchestrator.core.selectors import ANY_IMPLEMENTATION, split_arm_text
 from orchestrator.core.trial import Config, ConfigValue
 from orchestrator.spec import space, workload_checks
-from orchestrator.spec.errors import Path, ProblemAtPath, nearest, nearest_name, shown_value
 from orchestrator.spec.sections import HardwareEntry, MeasureSpec
+from orchestrator.spec.spec_errors import Path, ProblemAtPath, nearest, nearest_name, shown_value
 from orchestrator.spec.sweep_spec import SweepSpec
 from workloads.backends.registry import parse_known_implementation
 from workloads.implementations import ImplementationError

@@ -17,7 +17,7 @@ from pydantic_core import CoreSchema
 
 from orchestrator import sampling
 from orchestrator.spec import fields
-from orchestrator.spec.errors import nearest, shown_value
+from orchestrator.spec.spec_errors import nearest, shown_value
 
 USER_CLASS = "package.module:Class"
 """How messages write the name of a user's class, and the tag of its kind."""

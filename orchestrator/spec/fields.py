@@ -5,7 +5,7 @@ from typing import Annotated, Any, TypeAlias
 import pydantic
 from pydantic_core import CoreSchema, PydanticCustomError
 
-from orchestrator.core.names import split_arm_text
+from orchestrator.core.selectors import split_arm_text
 from orchestrator.core.trial import ConfigValue, is_number
 from workloads import implementations
 

@@ -1,4 +1,4 @@
-"""YAML to a checked SweepSpec; the errors of a file are reported together, with places.
+"""YAML to a checked SweepSpec; the errors of a file are reported together, with locations.
 
 Errors of the notation come alone, then all keys and values that are wrong by themselves, then all
 that do not fit the workload or each other.
@@ -13,9 +13,9 @@ from pydantic import BaseModel, ValidationError
 from orchestrator.core.shipped_sweeps import shipped_sweeps
 from orchestrator.sampling import UserClassError
 from orchestrator.spec import checks, chosen_kinds, sections, yaml_locations
-from orchestrator.spec.errors import Path, ProblemAtPath, SpecError, from_pydantic, shown_value
 from orchestrator.spec.fields import Strict
 from orchestrator.spec.space import Choices, Objective, Range, Search
+from orchestrator.spec.spec_errors import Path, ProblemAtPath, SpecError, from_pydantic, shown_value
 from orchestrator.spec.sweep_spec import SweepSpec
 from workloads import registry
 
@@ -98,7 +98,7 @@ def parse_spec(
 def refuse_file(
     path: pathlib.Path, overrides: Sequence[str], findings: Sequence[ProblemAtPath]
 ) -> SpecError:
-    """Return the error with problems of a spec file, and their places in it."""
+    """Return the error with problems of a spec file, and their locations in it."""
     text = yaml_locations.read_spec_text(path, "a spec file", shipped_sweeps())
     document = yaml_locations.parse_yaml(
         text, source=str(path), overrides=overrides, short_forms=sections.SHORT_FORMS
@@ -139,7 +139,7 @@ def _with_price_file(
         expected = "a list of prices (a file's name needs a spec that is a file)"
         raise document.refusal([ProblemAtPath(("prices",), expected, shown_value(name))])
     path = folder / name
-    kind = f"a file of prices, which {document.place(('prices',)).text} names"
+    kind = f"a file of prices, which {document.location(('prices',)).text} names"
     table = yaml_locations.parse_yaml(yaml_locations.read_spec_text(path, kind), source=str(path))
     try:
         _PriceFile.model_validate(table.data)

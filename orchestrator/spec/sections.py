@@ -21,10 +21,16 @@ from orchestrator.core.criteria import (
     ResultMargin,
     Timing,
 )
-from orchestrator.core.names import CONDITION_SHAPE, KEY_SHAPE, is_condition, is_key, labels_text
+from orchestrator.core.selectors import (
+    CONDITION_SHAPE,
+    KEY_SHAPE,
+    is_condition,
+    is_key,
+    labels_text,
+)
 from orchestrator.core.trial import is_number
 from orchestrator.spec import fields
-from orchestrator.spec.errors import nearest, shown_value
+from orchestrator.spec.spec_errors import nearest, shown_value
 from workloads.protocol import TimedWork
 
 

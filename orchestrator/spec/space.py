@@ -18,11 +18,11 @@ from pydantic import (
 )
 
 from orchestrator import sampling
-from orchestrator.core.names import ANY_IMPLEMENTATION
+from orchestrator.core.selectors import ANY_IMPLEMENTATION
 from orchestrator.core.trial import Config, ConfigValue, is_number
 from orchestrator.spec import chosen_kinds, fields
-from orchestrator.spec.errors import nearest, shown_value
 from orchestrator.spec.sections import AutoConfigs
+from orchestrator.spec.spec_errors import nearest, shown_value
 
 MOST_CONFIGS, MOST_REPEATS = 1_000_000, 1_000
 _WIDEST = 1e15

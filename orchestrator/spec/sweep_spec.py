@@ -43,7 +43,7 @@ WorkloadName: TypeAlias = Annotated[
 
 
 EntryName: TypeAlias = Annotated[str, StringConstraints(pattern=f"^{ENTRY_PATTERN}$")]
-"""The place of a user's function: `package.module:NAME`."""
+"""The entry of a user's function: `package.module:NAME`."""
 
 
 def _or_file_name(schema: Json) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from orchestrator.core.trial import Config
-from orchestrator.spec.errors import (
+from orchestrator.spec.space import activation, example
+from orchestrator.spec.spec_errors import (
     Path,
     ProblemAtPath,
     from_pydantic,
@@ -15,7 +16,6 @@ from orchestrator.spec.errors import (
     nearest,
     shown_value,
 )
-from orchestrator.spec.space import activation, example
 from orchestrator.spec.sweep_spec import SweepSpec
 from workloads import registry
 from workloads.metrics import (
@@ -241,20 +241,20 @@ def _values(
         dataclasses.replace(finding, path=("settings", *finding.path))
         for finding in refused_settings
     )
-    for place, config, varied in _configs(spec):
+    for path, config, varied in _configs(spec):
         ours = {name: value for name, value in config.items() if name in names}
         for finding in _refused(workload, {**fixed, **ours}):
             if finding in refused_settings or varied in reported:
                 continue
             if varied is None:
-                yield dataclasses.replace(finding, path=(*place, *finding.path))
+                yield dataclasses.replace(finding, path=(*path, *finding.path))
             elif finding.path[:1] in ((), (varied,)):
                 reported.add(varied)
-                yield dataclasses.replace(finding, path=place)
+                yield dataclasses.replace(finding, path=path)
 
 
 def _configs(spec: SweepSpec) -> Iterator[tuple[Path, Config, str | None]]:
-    """Yield configs that are checked on behalf of all: place, config, and the varied parameter."""
+    """Yield configs that are checked on behalf of all: path, config, and the varied parameter."""
     yield (), {}, None
     for index, config in enumerate(spec.search.listed):
         yield ("search", "configs", index), config, None

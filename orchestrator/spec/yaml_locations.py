@@ -1,4 +1,4 @@
-"""YAML files and `--set` overrides to plain data, with the place of every value.
+"""YAML files and `--set` overrides to plain data, with the location of every value.
 
 This module knows nothing of sweeps; others of `orchestrator.spec` check the data. Scalars are
 read as YAML 1.2 does where PyYAML's 1.1 surprises (`1e-4` is a number; `010` and `1:30` are text,
@@ -19,7 +19,7 @@ from typing import Any, NoReturn, TypeAlias
 import yaml
 
 from orchestrator.core.caller import as_typed
-from orchestrator.spec.errors import (
+from orchestrator.spec.spec_errors import (
     Path,
     Problem,
     ProblemAtPath,
@@ -39,8 +39,8 @@ ShortForms: TypeAlias = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """The place of a value, as shown to people, and its line to sort by."""
+class Location:
+    """The location of a value, as shown to people, and its line to sort by."""
 
     text: str
     line: float = math.inf
@@ -48,17 +48,17 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class YamlDocument:
-    """Plain data, and the place of each of its values."""
+    """Plain data, and the location of each of its values."""
 
     source: str
     data: dict[str, Any]
-    places: Mapping[Path, Place]
+    locations: Mapping[Path, Location]
 
-    def place(self, path: Path) -> Place:
-        """Return the place of `path`, or of its nearest parent that is written."""
-        while path and path not in self.places:
+    def location(self, path: Path) -> Location:
+        """Return the location of `path`, or of its nearest parent that is written."""
+        while path and path not in self.locations:
             path = path[:-1]
-        return self.places.get(path, Place(self.source, 0))
+        return self.locations.get(path, Location(self.source, 0))
 
     def written(self, path: Path) -> Path:
         """Return `path` as this document spells it.
@@ -89,10 +89,10 @@ class YamlDocument:
         first: dict[Path, ProblemAtPath] = {}
         for finding in findings:
             first.setdefault(self.written(finding.path), finding)
-        ordered = sorted(first.items(), key=lambda item: self.place(item[0]).line)
+        ordered = sorted(first.items(), key=lambda item: self.location(item[0]).line)
         problems = [
             Problem(
-                self.place(path).text,
+                self.location(path).text,
                 key_text(path),
                 problem.expected,
                 problem.received,
@@ -160,7 +160,9 @@ def parse_yaml(
     if len(text) > MAX_CHARACTERS:
         size = f"{len(text):,} characters"
         raise SpecError(source, [Problem(source, "", "at most 1,000,000 characters", size)])
-    reader = _Reader(source, lambda line: Place(f"{source}:{line}" if has_lines else source, line))
+    reader = _Reader(
+        source, lambda line: Location(f"{source}:{line}" if has_lines else source, line)
+    )
     data = reader.read(text)
     if not isinstance(data, dict):
         received = "an empty file" if data is None else shown_value(data)
@@ -168,24 +170,24 @@ def parse_yaml(
         raise SpecError(source, [Problem(f"{source}:1", "", expected, received)])
     for override in overrides:
         _set(override, data, reader, example, short_forms)
-    return YamlDocument(source, data, reader.places)
+    return YamlDocument(source, data, reader.locations)
 
 
 def _set(
     override: str, data: dict[str, Any], reader: _Reader, example: str, short_forms: ShortForms
 ) -> None:
-    """Set one `KEY=VALUE` in `data`, with its places."""
+    """Set one `KEY=VALUE` in `data`, with its locations."""
     typed = override if override.isprintable() else ascii(override)
-    place = Place(as_typed(f"--set {cut(typed)}", f"overrides: {cut(typed)}"))
-    inner = _Reader(reader.source, lambda _: place)
+    location = Location(as_typed(f"--set {cut(typed)}", f"overrides: {cut(typed)}"))
+    inner = _Reader(reader.source, lambda _: location)
     key, equals, text = override.partition("=")
     path = tuple(key.strip().split("."))
     if not equals or not all(path):
-        inner.refuse(place, (), f"KEY=VALUE, such as {example}", shown_value(override))
+        inner.refuse(location, (), f"KEY=VALUE, such as {example}", shown_value(override))
     value = inner.read(text, at=path)
     parent = data
     for depth, part in enumerate(path[:-1], start=1):
-        reader.places.setdefault(path[:depth], place)
+        reader.locations.setdefault(path[:depth], location)
         child = parent.setdefault(part, {})
         words = short_forms.get(".".join(path[:depth]), {})
         if isinstance(child, str) and child in words:
@@ -196,12 +198,12 @@ def _set(
             hint = (
                 f"replace the whole of it: {as_typed(f'--set {whole}=…', f'overrides: {whole}=…')}"
             )
-            inner.refuse(place, path, expected, shown_value(child), hint)
+            inner.refuse(location, path, expected, shown_value(child), hint)
         parent = child
     parent[path[-1]] = value
-    for old in [old for old in reader.places if old[: len(path)] == path]:
-        del reader.places[old]
-    reader.places.update({**inner.places, path: place})
+    for old in [old for old in reader.locations if old[: len(path)] == path]:
+        del reader.locations[old]
+    reader.locations.update({**inner.locations, path: location})
 
 
 class _Loader(yaml.SafeLoader):
@@ -228,11 +230,11 @@ for _kind, _pattern, _first in (
 
 @dataclass(slots=True)
 class _Reader:
-    """A converter of YAML nodes to plain data that collects places."""
+    """A converter of YAML nodes to plain data that collects locations."""
 
     source: str
-    where: Callable[[int], Place]
-    places: dict[Path, Place] = field(default_factory=dict)
+    where: Callable[[int], Location]
+    locations: dict[Path, Location] = field(default_factory=dict)
     values: int = 0
     scalars: _Loader = field(default_factory=lambda: _Loader(""))
 
@@ -242,32 +244,32 @@ class _Reader:
             node = _Loader(text).get_single_node()
             if node is None:
                 return None
-            self.places[at] = self._place(node)
+            self.locations[at] = self._location(node)
             return self._value(node, at)
         except yaml.reader.ReaderError as error:
-            place = self.where(text.count("\n", 0, error.position) + 1)
+            location = self.where(text.count("\n", 0, error.position) + 1)
             received = f"the character U+{ord(text[error.position]):04X}"
-            self.refuse(place, at, "printable text", received)
+            self.refuse(location, at, "printable text", received)
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
-            place = self.where(mark.line + 1 if mark else 1)
-            if mark and place.line != math.inf:  # an override has no lines to count columns in
-                place = Place(f"{place.text}:{mark.column + 1}", place.line)
+            location = self.where(mark.line + 1 if mark else 1)
+            if mark and location.line != math.inf:  # an override has no lines to count columns in
+                location = Location(f"{location.text}:{mark.column + 1}", location.line)
             message = ", ".join(filter(None, (error.problem, error.context)))
             if "'\\t'" in message:
-                self.refuse(place, at, "spaces", "a tab", "YAML indents with spaces only")
-            self.refuse(place, at, "valid YAML", f"invalid YAML: {message}")
+                self.refuse(location, at, "spaces", "a tab", "YAML indents with spaces only")
+            self.refuse(location, at, "valid YAML", f"invalid YAML: {message}")
         except RecursionError:
             self.refuse(self.where(1), at, f"at most {MAX_DEPTH} levels", "more")
 
     def refuse(
-        self, place: Place, path: Path, expected: str, received: str, hint: str = ""
+        self, location: Location, path: Path, expected: str, received: str, hint: str = ""
     ) -> NoReturn:
         """Raise the error of a value."""
-        problem = Problem(place.text, key_text(path), expected, received, hint)
+        problem = Problem(location.text, key_text(path), expected, received, hint)
         raise SpecError(self.source, [problem]) from None
 
-    def _place(self, node: yaml.Node) -> Place:
+    def _location(self, node: yaml.Node) -> Location:
         return self.where(node.start_mark.line + 1)
 
     def _value(self, node: yaml.Node, path: Path) -> Any:
@@ -275,45 +277,45 @@ class _Reader:
         if self.values > MAX_VALUES or len(path) > MAX_DEPTH:
             expected = f"at most {MAX_VALUES:,} values, {MAX_DEPTH} levels deep"
             hint = "aliases (*name) repeat all that they name"
-            self.refuse(self._place(node), (), expected, "more", hint)
+            self.refuse(self._location(node), (), expected, "more", hint)
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path)
         if isinstance(node, yaml.SequenceNode):
             for index, item in enumerate(node.value):
-                self.places[(*path, index)] = self._place(item)
+                self.locations[(*path, index)] = self._location(item)
             return [self._value(item, (*path, index)) for index, item in enumerate(node.value)]
         return self._scalar(node, path)
 
     def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
-        """Return a mapping, whose keys are text and different; note the place of each key."""
+        """Return a mapping, whose keys are text and different; note the location of each key."""
         result, lines = dict[str, Any](), dict[str, int]()
         for key_node, value_node in node.value:
             if key_node.tag == f"{_TAG}merge":
                 result = self._merged(value_node, path) | result
                 continue
-            place, written = self._place(key_node), str(key_node.value)
+            location, written = self._location(key_node), str(key_node.value)
             at = (*path, written if isinstance(key_node, yaml.ScalarNode) else "?")
             key = self._value(key_node, at)
             if not isinstance(key, str):
                 hint = f"put it in quotes: {written!r}"
-                self.refuse(place, at, "text as a key", shown_value(key), hint)
+                self.refuse(location, at, "text as a key", shown_value(key), hint)
             if key in lines:
                 received = f"{shown_value(key)} again (first on line {lines[key]})"
-                self.refuse(place, (*path, key), "each key once", received)
+                self.refuse(location, (*path, key), "each key once", received)
             lines[key] = key_node.start_mark.line + 1
-            self.places[(*path, key)] = place
+            self.locations[(*path, key)] = location
             result[key] = self._value(value_node, (*path, key))
         return result
 
     def _merged(self, node: yaml.Node, path: Path) -> dict[str, Any]:
         """Return the mapping of `<<: *name` or `<<: [*one, *other]`; earlier names win."""
-        places, result = dict(self.places), dict[str, Any]()
+        locations, result = dict(self.locations), dict[str, Any]()
         for part in node.value if isinstance(node, yaml.SequenceNode) else [node]:
             if not isinstance(part, yaml.MappingNode):
                 received = shown_value(self._value(part, path))
-                self.refuse(self._place(part), (*path, "<<"), "a mapping to merge", received)
+                self.refuse(self._location(part), (*path, "<<"), "a mapping to merge", received)
             result = self._value(part, path) | result
-        self.places.update(places)  # what is written here is not at the place of the anchor
+        self.locations.update(locations)  # what is written here is not where the anchor is
         return result
 
     def _scalar(self, node: yaml.Node, path: Path) -> Any:
@@ -328,9 +330,9 @@ class _Reader:
         if not is_plain:
             expected = "a plain value (text, a number of at most 64 bits, true, false or null)"
             received = f"{text!r} tagged {node.tag.replace(_TAG, '!!')}"
-            self.refuse(self._place(node), path, expected, received)
+            self.refuse(self._location(node), path, expected, received)
         if isinstance(value, float) and not math.isfinite(value):
-            self.refuse(self._place(node), path, "a finite number", text)
+            self.refuse(self._location(node), path, "a finite number", text)
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
-            self.refuse(self._place(node), path, "a whole number of at most 64 bits", text)
+            self.refuse(self._location(node), path, "a whole number of at most 64 bits", text)
         return value

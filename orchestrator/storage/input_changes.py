@@ -34,8 +34,8 @@ def _flat(value: Any, prefix: str = "") -> dict[str, str]:
     """Return the JSON of each leaf by its dotted path."""
     if isinstance(value, dict) and value:
         return {
-            place: text
+            path: text
             for key, item in value.items()
-            for place, text in _flat(item, f"{prefix}.{key}" if prefix else key).items()
+            for path, text in _flat(item, f"{prefix}.{key}" if prefix else key).items()
         }
     return {prefix: json.dumps(value)}

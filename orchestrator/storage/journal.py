@@ -23,7 +23,7 @@ from orchestrator.core.errors import Refusal, first_problem, one_line
 from orchestrator.core.formats import Format, WrittenBy, this_rnnsweep, written_by
 from orchestrator.core.json_text import parse_json
 from orchestrator.core.records import EndState
-from orchestrator.core.stopping import StopDecision
+from orchestrator.core.stop_decision import StopDecision
 from orchestrator.core.trial import (
     Block,
     Config,

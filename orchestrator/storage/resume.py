@@ -28,7 +28,7 @@ from orchestrator.storage import journal
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.input_changes import input_changes
 from orchestrator.storage.tracking import trackers
-from orchestrator.storage.tracking.records import Manifest
+from orchestrator.storage.tracking.stored_records import Manifest
 from workloads import registry
 from workloads.own_code import read_code
 

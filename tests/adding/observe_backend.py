@@ -4,7 +4,7 @@ import json
 
 import workloads
 from orchestrator.cli import reference
-from orchestrator.spec import json_schema
+from orchestrator.spec import spec_schema
 from workloads.backends.registry import backends, parse_known_implementation
 from workloads.eligibility import ineligibility_reason
 from workloads.layer_traits import LayerTraits
@@ -27,7 +27,7 @@ def main() -> None:
         "parsed": str(parse_known_implementation("acme/portable")),
         "reason": reason("acme/portable+xla", is_installed=True),
         "not installed": reason("acme/portable", is_installed=False),
-        "in schema": "acme/portable" in json_schema.spec_schema_text(),
+        "in schema": "acme/portable" in spec_schema.spec_schema_text(),
         "pages": [page for page, text in reference.generated_parts().items() if "acme" in text],
     }
     print(json.dumps(observed))

@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 from orchestrator.cli import reference
-from orchestrator.spec import json_schema
+from orchestrator.spec import spec_schema
 from orchestrator.storage.home import SweepFolder
 from tests.building.scheduling import build_outcome_of
 from tests.building.sessions import SampleSession
@@ -29,7 +29,7 @@ def main() -> None:
             sample.session.finish(assignment, build_outcome_of(assignment, energy_j=3.6e6))
         later = sample.killed(SPEC).work()
         decision = sample.state().stop_decision
-    limits = json_schema.spec_schema()["$defs"]["Limits"]["properties"]
+    limits = spec_schema.spec_schema()["$defs"]["Limits"]["properties"]
     observed = {
         "ending": ending,
         "trials": len(sample.recorded),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from orchestrator.cluster.connection import this_machine
 from orchestrator.hardware import classify
-from orchestrator.hardware.gpu_readers import registry
+from orchestrator.hardware.gpu_readers import known_readers
 from tests.nvml.simulated import SimulatedNvml
 
 
@@ -18,11 +18,11 @@ def main() -> None:
         os.environ["PRETEND_GPUS"] = sys.argv[1]
         nodes = this_machine()
     observed = {
-        "place": registry.__file__,
-        "readers": [reader.info.id for reader in registry.READERS],
+        "place": known_readers.__file__,
+        "readers": [reader.info.id for reader in known_readers.READERS],
         "gpus": [gpu.uuid for node in nodes for gpu in node.profile.gpus],
         "classes": [found.ref.gpu for found in classify(nodes) if found.device == "gpu"],
-        "hidden from a CPU trial": registry.hiding_environment()["PRETEND_VISIBLE_DEVICES"],
+        "hidden from a CPU trial": known_readers.hiding_environment()["PRETEND_VISIBLE_DEVICES"],
     }
     print(json.dumps(observed))
 

@@ -8,7 +8,7 @@ from orchestrator.cli import reference
 from orchestrator.report.best.chosen import choose
 from orchestrator.report.query import query_records
 from orchestrator.report.render import render
-from orchestrator.spec import json_schema, parse_spec
+from orchestrator.spec import parse_spec, spec_schema
 from tests.building.arms import PORTABLE
 from tests.building.records import build_record
 from tests.building.trials import build_trial
@@ -26,7 +26,7 @@ def main() -> None:
     trials = [build_trial(block, PORTABLE, step_ms=4.0, grad_norm=0.25 + block) for block in (0, 1)]
     record = build_record(trials, (PORTABLE,))
     summary = summarise(record)
-    rule = json_schema.spec_schema()["allOf"][0]["then"]["properties"]["search"]["properties"]
+    rule = spec_schema.spec_schema()["allOf"][0]["then"]["properties"]["search"]["properties"]
     observed = {
         "place": workloads.__file__,
         "objectives": list(parse_spec(SPEC, source="a test").search.objectives),

@@ -5,7 +5,7 @@ import json
 from orchestrator.cli import reference
 from orchestrator.sampling import samplers
 from orchestrator.sampling.kinds import BlockSeed
-from orchestrator.spec import json_schema
+from orchestrator.spec import spec_schema
 from orchestrator.spec.sweep_spec import SweepSpec
 from tests.building.specs import build_spec
 
@@ -18,7 +18,7 @@ def main() -> None:
         "made": type(sampler.make(BlockSeed(0, 1, 1))).__name__,
         "survives its dump": SweepSpec.model_validate(spec.model_dump(mode="json")) == spec,
         "learns": sampler.learns,
-        "in schema": "nsga3" in json_schema.spec_schema_text(),
+        "in schema": "nsga3" in spec_schema.spec_schema_text(),
         "pages": [page for page, text in reference.generated_parts().items() if "nsga3" in text],
     }
     print(json.dumps(observed))

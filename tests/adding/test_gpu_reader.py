@@ -14,11 +14,11 @@ LIST = "READERS: tuple[GpuReader, ...] = (NvmlReader(),)"
 def test_a_reader_of_gpus_is_one_file_and_an_entry(tmp_path: Path) -> None:
     project = copy_project(tmp_path)
     (project.folder / READERS / "pretend.py").write_text(EXAMPLE.read_text())
-    registry = f"{READERS}/registry.py"
+    known = f"{READERS}/known_readers.py"
     added = "from orchestrator.hardware.gpu_readers.pretend import PretendReader\n"
-    project.insert_after(registry, IMPORT, added)
+    project.insert_after(known, IMPORT, added)
     project.replace_line(
-        registry, LIST, LIST.replace("NvmlReader(),", "NvmlReader(), PretendReader()")
+        known, LIST, LIST.replace("NvmlReader(),", "NvmlReader(), PretendReader()")
     )
     gpus = tmp_path / "gpus.txt"
     gpus.write_text("Pretend 9000\nPretend 9000")

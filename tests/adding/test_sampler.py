@@ -122,7 +122,7 @@ def test_a_class_that_cannot_be_used_is_refused_at_its_line(case: Wrong, folder:
     with pytest.raises(SpecError) as caught:
         load_spec(path, import_classes=True)
     (problem,) = caught.value.problems
-    assert problem.place == f"{path}:{line}" or not inner
+    assert problem.location == f"{path}:{line}" or not inner
     assert problem.key.startswith(f"search.{case.key}")
     assert case.expected in problem.expected
     assert case.received in problem.received

@@ -10,7 +10,7 @@ from orchestrator.report.formats.tracker_values import to_metrics
 from orchestrator.report.render import render, summarise, to_short_markdown
 from orchestrator.storage.tracking.limits import ANSWER_LIMIT
 from orchestrator.storage.tracking.reader import read_stored_sweep
-from orchestrator.storage.tracking.records import Answer
+from orchestrator.storage.tracking.stored_records import Answer
 from tests.browser.conftest import PATIENCE_MS, printed_link
 from tests.building.arms import PORTABLE, XLA
 from tests.building.stores import build_home, build_opening, mlflow_address

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from orchestrator.core.arms import Arm, HardwareUse
-from orchestrator.core.failures import FailureLimit
-from orchestrator.core.stopping import StoppingRule
+from orchestrator.core.failure_limit import FailureLimit
+from orchestrator.core.stop_decision import StoppingRule
 from orchestrator.core.trial import Config, Outcome, Telemetry
 from orchestrator.hardware import HardwareClass
 from orchestrator.planning.lanes import make_lanes

@@ -11,7 +11,7 @@ from typing import Any
 from orchestrator.core.trial import ImpossibleArm, SweepIdentity
 from orchestrator.storage.lock import Owner
 from orchestrator.storage.tracking.mlflow.address import default_mlflow_uri
-from orchestrator.storage.tracking.records import Manifest, SweepOpening
+from orchestrator.storage.tracking.stored_records import Manifest, SweepOpening
 from tests.building.arms import CUDNN, PORTABLE, XLA
 from tests.building.trials import IDENTITY
 

@@ -11,7 +11,7 @@ from workloads.registry import find_workload
 from workloads.tasks.task import Task
 
 if TYPE_CHECKING:
-    from workloads.models.run import TrainingRun
+    from workloads.models.training_run import TrainingRun
 
 
 def find_task(name: str) -> Task[Any, Any]:
@@ -21,7 +21,7 @@ def find_task(name: str) -> Task[Any, Any]:
 
 
 def load_and_build(task: Task[Any, Any], settings: Any, trial: Context) -> tuple[Any, TrainingRun]:
-    from workloads.models.run import TrainingRun  # noqa: PLC0415 - imports the framework
+    from workloads.models.training_run import TrainingRun  # noqa: PLC0415 - imports the framework
 
     data, run = measurement.load_and_build(task, settings, trial)
     assert isinstance(run, TrainingRun)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.spec import parse_spec
-from orchestrator.spec.errors import SpecError
+from orchestrator.spec.spec_errors import SpecError
 from tests.faults.conftest import Faults
 from tests.faults.hostile_inputs import SPEC_VALUES
 

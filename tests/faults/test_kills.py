@@ -15,8 +15,8 @@ from typing import Any
 import psutil
 import pytest
 
-from orchestrator.storage.tracking.mlflow.names import mlflow_tag
-from orchestrator.storage.tracking.records import LEASE, LEASE_TAG, RENEWAL_S
+from orchestrator.storage.tracking.mlflow.mlflow_names import mlflow_tag
+from orchestrator.storage.tracking.stored_records import LEASE, LEASE_TAG, RENEWAL_S
 from tests.commands import Command, wait_for
 from tests.faults.conftest import SCALE, Faults
 from tests.integration.mixed import HELPER

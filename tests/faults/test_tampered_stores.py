@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.storage.tracking.errors import TrackingError
 from orchestrator.storage.tracking.mlflow.address import lies_below
-from orchestrator.storage.tracking.mlflow.names import mlflow_tag
-from orchestrator.storage.tracking.records import LEASE_TAG
+from orchestrator.storage.tracking.mlflow.mlflow_names import mlflow_tag
+from orchestrator.storage.tracking.stored_records import LEASE_TAG
+from orchestrator.storage.tracking.tracking_errors import TrackingError
 from tests.building.stores import build_opening
 from tests.faults.conftest import Faults
 from tests.faults.hostile_inputs import LEASES, READERS, TAGS

@@ -50,7 +50,7 @@ def kept_accuracy(trial: Context) -> dict[str, float]:
 def warm_ups(trial: Context) -> dict[str, float]:
     """Return the losses of two warm passes, and digests of the state before and after them."""
     from workloads.measuring.training import run_warm_up_pass
-    from workloads.models.run import StartState
+    from workloads.models.training_run import StartState
 
     plan = plan_training(trial)
     start = StartState(plan.model)

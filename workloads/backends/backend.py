@@ -48,7 +48,7 @@ class ModuleCode:
     """
 
     devices: Mapping[Device, str]
-    """What stands in the place of `{device}`."""
+    """What replaces `{device}`."""
 
     compiled: str
     """The `module` with the option `compile`."""
@@ -145,7 +145,7 @@ class Backend(ABC):
     """The line of Python that lets a GPU round the inputs of float32 products to TF32."""
 
     threads_code: ClassVar[str] = ""
-    """The line of Python that sets the number of threads, with `{threads}` in its place."""
+    """The line of Python that sets the number of threads, with `{threads}` for the number."""
 
     threads_variable: ClassVar[str] = ""
     """The environment variable for the number of threads, on a backend without `threads_code`."""

@@ -12,7 +12,7 @@ ArrayTree: TypeAlias = Any
 
 
 def map_arrays(function: Callable[[Any], Any], tree: ArrayTree) -> ArrayTree:
-    """Return a tree of the same form, with the function's result in the place of each array."""
+    """Return a tree of the same form, with the function's result instead of each array."""
     if tree is None:
         return None
     if isinstance(tree, dict):
@@ -23,7 +23,7 @@ def map_arrays(function: Callable[[Any], Any], tree: ArrayTree) -> ArrayTree:
 
 
 def lists_to_tuples(tree: ArrayTree) -> ArrayTree:
-    """Return the same tree with tuples in the place of lists, which `tf.data` would stack."""
+    """Return the same tree with tuples instead of lists, which `tf.data` would stack."""
     return map_arrays(lambda array: array, tree)
 
 
@@ -33,7 +33,7 @@ def arrays_of(tree: ArrayTree) -> list[Any]:
 
 
 def named_arrays(tree: ArrayTree, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the arrays of a tree with their places in it: `name`, `name[0]`, `name['image']`."""
+    """Yield the arrays of a tree with their paths in it: `name`, `name[0]`, `name['image']`."""
     if tree is None:
         return
     if isinstance(tree, dict):

@@ -35,13 +35,13 @@ def with_class_weights(samples: Samples, weights: Mapping[int, float]) -> Sample
             "settings.class_weight: expected one class for each sample; received targets of shape"
             f" {samples.targets.shape}: return sample weights from the function of the data instead"
         )
-    found, places = np.unique(classes, return_inverse=True)
+    found, indices = np.unique(classes, return_inverse=True)
     by_class = np.array([weights.get(int(number), 1.0) for number in found], np.float32)
-    return replace(samples, weights=by_class[places])
+    return replace(samples, weights=by_class[indices])
 
 
 def _classes(targets: Any) -> Any:
-    """Return the class of each sample: its number, or the place of the largest target."""
+    """Return the class of each sample: its number, or the index of the largest target."""
     if targets.ndim > 1:
         targets = targets[..., 0] if targets.shape[-1] == 1 else targets.argmax(-1)
     return np.round(targets).astype(np.int64)

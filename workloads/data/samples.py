@@ -54,7 +54,7 @@ class Samples:
         return len(arrays_of(self.inputs)[0])
 
     def map(self, function: Callable[[Any], Any]) -> Samples:
-        """Return samples with the function's result in the place of each array."""
+        """Return samples with the function's result instead of each array."""
         trees = (self.inputs, self.targets, self.weights)
         return Samples(*(map_arrays(function, tree) for tree in trees))
 
@@ -105,7 +105,7 @@ def batches_not_finite(data: DataSet, batch_size: int) -> Iterator[tuple[str, Sa
 
 
 def _rows_not_finite(array: Any, most: int) -> list[int]:
-    """Return the places of the first rows of an array with a value that is NaN or infinite."""
+    """Return the indices of the first rows of an array with a value that is NaN or infinite."""
     found = list[int]()
     if array.dtype.kind != "f":
         return found
@@ -134,13 +134,13 @@ def load_by_keras(dataset: str, load: Callable[[Any], LoadedType], offline: str)
 
 def read_npz(path: str | Path) -> dict[str, NDArray[Any]]:
     """Read all arrays of an `.npz` file, never pickles; raise `DataError` if it cannot be read."""
-    place = f"{path}: expected arrays in an .npz file"
+    expected = f"{path}: expected arrays in an .npz file"
     try:
         archive = np.load(path, allow_pickle=False)
         if isinstance(archive, NpzFile):
             with archive:
                 return {name: archive[name] for name in archive.files}
-        raise DataError(f"{place}; received one array of shape {archive.shape}")
+        raise DataError(f"{expected}; received one array of shape {archive.shape}")
     except (
         OSError,
         ValueError,
@@ -153,4 +153,4 @@ def read_npz(path: str | Path) -> dict[str, NDArray[Any]]:
         # NumPy takes any unknown file for a pickle, and its message explains how to trust it.
         is_other = "pickled (object) data" in str(error)
         reason = "the file begins like neither .npz nor .npy" if is_other else error
-        raise DataError(f"{place}; {reason}") from error
+        raise DataError(f"{expected}; {reason}") from error

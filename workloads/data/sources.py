@@ -35,7 +35,7 @@ ZIPF: Mapping[str, float] = {
     "restart": 0.25,
     "turn": 0.381966,
 }
-"""The parameters of the synthetic corpus; see `workloads.data.text.zipf_corpus`."""
+"""The parameters of the synthetic corpus; see `workloads.data.corpora.zipf_corpus`."""
 
 _KERAS_URL = "https://storage.googleapis.com/tensorflow/tf-keras-datasets"
 
@@ -51,7 +51,7 @@ _BUNDLED: Mapping[str, str] = {
     "imdb": "python-docs",
     "shakespeare": "python-docs",
 }
-"""What can take the place of a data set, and needs no download."""
+"""What can replace a data set, and needs no download."""
 
 _ANSWER_S = 10.0
 
@@ -88,7 +88,7 @@ def expect_available(dataset: str, data_path: str | None = None) -> None:
     if data_path is not None or dataset not in ADDRESSES:
         data_digest(dataset, data_path)
         return
-    if any(place.is_file() for place in _places(dataset)):
+    if any(path.is_file() for path in _paths(dataset)):
         return
     address = ADDRESSES[dataset]
     try:
@@ -98,14 +98,14 @@ def expect_available(dataset: str, data_path: str | None = None) -> None:
             return
     except (OSError, ValueError) as error:
         raise DataError(
-            f"dataset {dataset}: expected it in {_places(dataset)[0]}, or {address} to answer;"
+            f"dataset {dataset}: expected it in {_paths(dataset)[0]}, or {address} to answer;"
             f" received: {error}. Put the file there, name another copy as settings.data_path, or"
             f" use data that need no download: settings.dataset={_BUNDLED[dataset]}"
         ) from error
 
 
-def _places(dataset: str) -> list[Path]:
-    """Return where a download is kept; Keras uses the second place if it cannot write to ~."""
+def _paths(dataset: str) -> list[Path]:
+    """Return where a download is kept; Keras uses the second path if it cannot write to ~."""
     if dataset == "shakespeare":
         from workloads.data.cache import cache_folder  # noqa: PLC0415 - imports NumPy
 

@@ -1,6 +1,6 @@
 """Build a user's own model and load its data before any trial, in a process of one backend.
 
-All that a trial would stumble over later is found here, with the place in the user's code.
+All that a trial would stumble over later is found here, with the location in the user's code.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from workloads.registry import find_workload
 from workloads.settings import check_settings
 from workloads.tasks.own_model.random_data import no_random_data_for_module, random_data
 from workloads.tasks.own_model.settings import OwnModelSettings
-from workloads.tasks.own_model.task import OwnFunctions, place_of
+from workloads.tasks.own_model.task import OwnFunctions, location_of
 
 _MOST_SAMPLES = 8
 """Samples of the batch that is tried, unless the model takes batches of one size only."""
@@ -150,11 +150,11 @@ class _Inspector:
         data = (
             self._load_once(first, batch_size)
             if has_data
-            else random_data(model, batch_size, place_of(self._functions.build))
+            else random_data(model, batch_size, location_of(self._functions.build))
         )
         self._expect_classes(data)
         metrics = self._try_one_batch(model, data, batch_size)
-        _expect_recordable(metrics, place_of(self._functions.build))
+        _expect_recordable(metrics, location_of(self._functions.build))
         arms = list[ArmFact]()
         for index, probe in enumerate(self._probes):
             arms += self._examine(self._with_initial_weights(probe, data), index)
@@ -170,11 +170,11 @@ class _Inspector:
 
         load, asked = self._functions.load, self._request
         if load is None:
-            raise no_random_data_for_module(own.place)
+            raise no_random_data_for_module(own.location)
         data = self._load_once(settings, batch_size)
         code = read_code(asked.workload)
-        names = module_inspection.try_module(own, data, place_of(load), asked.timed_work, code)
-        _expect_recordable(names, own.place)
+        names = module_inspection.try_module(own, data, location_of(load), asked.timed_work, code)
+        _expect_recordable(names, own.location)
         modules = [own, *(self._build(p.as_user_settings()) for p in self._probes[1:])]
         arms = [
             fact
@@ -202,9 +202,9 @@ class _Inspector:
         if is_quick and self._functions.load_data(settings, batch_size).digest != data.digest:
             assert self._functions.load is not None  # it has just been called
             raise DataError(
-                f"{place_of(self._functions.load)}: expected the same data from each call with the"
-                " same settings; received others: draw random numbers by NumPy with a fixed seed,"
-                " such as numpy.random.default_rng(7), and shuffle nothing without one"
+                f"{location_of(self._functions.load)}: expected the same data from each call with"
+                " the same settings; received others: draw random numbers by NumPy with a fixed"
+                " seed, such as numpy.random.default_rng(7), and shuffle nothing without one"
             )
         suspects = recorded.read & set(self._request.searched)
         for probe in self._probes[1:]:
@@ -215,9 +215,9 @@ class _Inspector:
                 load = self._functions.load
                 assert load is not None  # it has just been called
                 raise _SearchedData(
-                    f"{place_of(load)}: expected the same data for each value of {name!r}; received"
-                    " others: the arms of a block must read the same data, and a sweep has one"
-                    f" digest: move {name} to settings, and use another sweep for other data",
+                    f"{location_of(load)}: expected the same data for each value of {name!r};"
+                    " received others: the arms of a block must read the same data, and a sweep has"
+                    f" one digest: move {name} to settings, and use another sweep for other data",
                     name,
                 )
             suspects -= changed
@@ -234,7 +234,7 @@ class _Inspector:
         first, second = map(_config_digest, models)
         if first != second:
             raise BadRequest(
-                f"{place_of(self._functions.build)}: expected the same model from each call with"
+                f"{location_of(self._functions.build)}: expected the same model from each call with"
                 " the same settings; received one whose configuration differs: draw nothing at"
                 " random in build, or with a fixed seed"
             )
@@ -244,7 +244,7 @@ class _Inspector:
         """Return the model of a probe; raise `BadRequest` if its weights cannot be drawn."""
         from workloads.models.initial_weights import build_with_initial_weights  # noqa: PLC0415
 
-        place = place_of(self._functions.build)
+        location = location_of(self._functions.build)
         try:
             return build_with_initial_weights(
                 lambda: self._build(probe.as_user_settings()),
@@ -253,20 +253,20 @@ class _Inspector:
                 weights=probe.weights,
             )
         except BadRequest as error:
-            if str(error).startswith(place):
+            if str(error).startswith(location):
                 raise
-            raise BadRequest(f"{place}: {error}") from error
+            raise BadRequest(f"{location}: {error}") from error
 
     def _expect_classes(self, data: DataSet) -> None:
         """Raise `BadRequest` for weights of classes that do not fit the data."""
-        place = place_of(self._functions.load or self._functions.build)
+        location = location_of(self._functions.load or self._functions.build)
         for weights in (probe.class_weight for probe in self._probes):
             if weights is None:
                 continue
             try:
                 with_class_weights(data.train, weights)
             except BadRequest as error:
-                raise BadRequest(f"{place}: {error}") from error
+                raise BadRequest(f"{location}: {error}") from error
 
     def _try_one_batch(self, model: Any, data: DataSet, batch_size: int) -> tuple[str, ...]:
         """Compute the loss and the metrics of the first samples; return their names.
@@ -284,8 +284,8 @@ class _Inspector:
         model.run_eagerly = True
         try:
             names = self._try(model, data.train.first(count), "the first batch")
-            for place, batch in batches_not_finite(data, count):
-                self._try(model, batch, f"{place}, which has a value that is NaN or infinite")
+            for which, batch in batches_not_finite(data, count):
+                self._try(model, batch, f"{which}, which has a value that is NaN or infinite")
         finally:
             keras.utils.clear_session()
         return names
@@ -294,9 +294,9 @@ class _Inspector:
         """Run the timed work on a batch; `which` names it in the message if a result is NaN."""
         import keras  # noqa: PLC0415 - the framework of this process
 
-        place = place_of(self._functions.load or self._functions.build)
+        location = location_of(self._functions.load or self._functions.build)
         received = f"x of {_shapes(batch.inputs)}, y of {_shapes(batch.targets)}"
-        expected = f"{place}: expected data for a model that {_model_shapes(model)}"
+        expected = f"{location}: expected data for a model that {_model_shapes(model)}"
         if not _takes(model, batch.inputs):
             raise DataError(f"{expected}; received {received}: {_OTHER_SHAPES}")
         if self._request.timed_work == "train" and _are_stretched(model, batch.targets):
@@ -323,7 +323,7 @@ class _Inspector:
         faults = [name for name, value in results.items() if not np.all(np.isfinite(value))]
         if faults:
             raise NonFinite(
-                f"{place_of(self._functions.build)}: expected finite metrics on {which};"
+                f"{location_of(self._functions.build)}: expected finite metrics on {which};"
                 f" {' and '.join(faults)} {'is' if len(faults) == 1 else 'are'} not a finite"
                 f" number, with {received}: look for missing or very large values in the data, and"
                 " at the loss"
@@ -342,14 +342,14 @@ class _Inspector:
                 yield ArmFact(probe, text, device, examination.reason, is_masked)
 
 
-def _expect_recordable(names: tuple[str, ...], place: str) -> None:
+def _expect_recordable(names: tuple[str, ...], location: str) -> None:
     """Raise `BadRequest` for metrics that the tracking store would refuse after a trial."""
     for name in names:
         if not _RECORDABLE.fullmatch(name):
             raise BadRequest(
-                f"{place}: expected names of metrics with letters, digits, '_', '-', '.', '/' and"
-                f" spaces only, which MLflow stores everywhere; received {name!r}: give the metric"
-                " another name"
+                f"{location}: expected names of metrics with letters, digits, '_', '-', '.', '/'"
+                f" and spaces only, which MLflow stores everywhere; received {name!r}: give the"
+                " metric another name"
             )
 
 

@@ -15,14 +15,14 @@ from workloads.failures import BadRequest, DataError, NonFinite, TrialError
 from workloads.implementations import Implementation, parse_implementation
 from workloads.model_facts import ArmFact
 from workloads.modules.compiling import compile_refusal_reason
-from workloads.modules.own_module import OwnModule
-from workloads.modules.run import (
+from workloads.modules.module_run import (
     LOW_PRECISION,
     call_with,
     expect_loss,
     float_type_of,
     make_optimizer,
 )
+from workloads.modules.own_module import OwnModule
 from workloads.own_code import CodeFiles, describe_error
 from workloads.protocol import Device, TimedWork
 
@@ -43,26 +43,26 @@ def describe_module(own: OwnModule) -> str:
 def try_module(
     own: OwnModule,
     data: DataSet,
-    place: str,
+    location: str,
     timed_work: TimedWork,
     code: CodeFiles | None,
 ) -> tuple[str, ...]:
     """Run the timed work on a few samples; return the names of the metrics of validation.
 
-    Samples with values that are NaN or infinite are tried as well. `place` is where the data come
-    from. Raise `BadRequest` for functions that do not keep their contract, `DataError` for data
-    that the module does not take, `NonFinite` for a loss, a metric or an output that is NaN or
-    infinite.
+    Samples with values that are NaN or infinite are tried as well. `location` is the function that
+    returned the data. Raise `BadRequest` for functions that do not keep their contract, `DataError`
+    for data that the module does not take, `NonFinite` for a loss, a metric or an output that is
+    NaN or infinite.
     """
     optimizer = None
     if timed_work == "train":
         expect_loss(own)
         optimizer = make_optimizer(own, own.module)
     first = data.train.first(_MOST_SAMPLES)
-    names = _try(own, optimizer, _tensors(own, first), place, code, "the first batch")
+    names = _try(own, optimizer, _tensors(own, first), location, code, "the first batch")
     for where, samples in batches_not_finite(data, _MOST_SAMPLES):
         which = f"{where}, which has a value that is NaN or infinite"
-        _try(own, optimizer, _tensors(own, samples), place, code, which)
+        _try(own, optimizer, _tensors(own, samples), location, code, which)
     return names
 
 
@@ -70,7 +70,7 @@ def _try(
     own: OwnModule,
     optimizer: Any,
     batch: tuple[Any, ...],
-    place: str,
+    location: str,
     code: CodeFiles | None,
     which: str,
 ) -> tuple[str, ...]:
@@ -89,8 +89,8 @@ def _try(
     except (ValueError, TypeError, RuntimeError, IndexError) as error:
         reason = describe_error(error, code).splitlines()[0]
         raise DataError(
-            f"{place}: expected data for the module of {own.place}; received {received}: return"
-            f" arrays of the shapes that its forward takes. It said: {reason}"
+            f"{location}: expected data for the module of {own.location}; received {received}:"
+            f" return arrays of the shapes that its forward takes. It said: {reason}"
         ) from error
     names = tuple(values)
     if optimizer is None:
@@ -99,7 +99,7 @@ def _try(
     faults = [name for name, value in values.items() if not _is_finite(value)]
     if faults:
         raise NonFinite(
-            f"{own.place}: expected finite numbers for {which}; {' and '.join(faults)}"
+            f"{own.location}: expected finite numbers for {which}; {' and '.join(faults)}"
             f" {'is' if len(faults) == 1 else 'are'} NaN or infinite, with {received}: look for"
             " missing or very large values in the data, and at the loss"
         )
@@ -152,8 +152,8 @@ def _train_once(
     loss = own.loss(outputs, *batch[1:])
     if not isinstance(loss, torch.Tensor) or loss.numel() != 1 or not loss.requires_grad:
         raise BadRequest(
-            f"{own.place}: expected loss(outputs, targets) next to it to return a tensor with one"
-            f" element that depends on the weights; received {_described(loss)}"
+            f"{own.location}: expected loss(outputs, targets) next to it to return a tensor with"
+            f" one element that depends on the weights; received {_described(loss)}"
         )
     values = {"loss": float(loss.detach())}
     if own.measure is not None:
@@ -161,7 +161,7 @@ def _train_once(
             measured = own.measure(outputs, batch[1])
         if not isinstance(measured, dict) or not all(_is_number(v) for v in measured.values()):
             raise BadRequest(
-                f"{own.place}: expected metrics(outputs, targets) next to it to return a dict of"
+                f"{own.location}: expected metrics(outputs, targets) next to it to return a dict of"
                 f" names and numbers, the means of the batch; received {_described(measured)}"
             )
         values |= {str(name): float(value) for name, value in measured.items()}

@@ -10,7 +10,7 @@ import keras
 from workloads.failures import CompiledWhileTimed
 from workloads.measuring.turn_clock import TurnClock
 from workloads.models.model import WitnessedModel
-from workloads.models.run import StartState, TrainingRun
+from workloads.models.training_run import StartState, TrainingRun
 
 ENDLESS = 10**9
 """Epochs of a `fit` that a clock ends."""

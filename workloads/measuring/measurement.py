@@ -31,8 +31,8 @@ from workloads.tasks.task import DataType, Task, Trained
 if TYPE_CHECKING:
     from workloads.backends.framework import Framework
     from workloads.models.model import WitnessedModel
-    from workloads.models.run import TrainingRun
-    from workloads.modules.run import ModuleRun
+    from workloads.models.training_run import TrainingRun
+    from workloads.modules.module_run import ModuleRun
 
 
 def measure(
@@ -64,7 +64,7 @@ def _train(
     from workloads.measuring.device_state import peak_memory  # noqa: PLC0415
     from workloads.models.checkpoint import keep_model, read_checkpoint  # noqa: PLC0415
     from workloads.models.fingerprint import report_fingerprint  # noqa: PLC0415
-    from workloads.models.run import TrainingRun  # noqa: PLC0415
+    from workloads.models.training_run import TrainingRun  # noqa: PLC0415
 
     with trial.phase("load"):
         data, run = load_and_build(task, settings, trial)
@@ -102,7 +102,7 @@ def _predict(
 ) -> dict[str, float]:
     from workloads.measuring.sliced_predictions import predictions_of  # noqa: PLC0415 - framework
     from workloads.models.fingerprint import report_fingerprint  # noqa: PLC0415
-    from workloads.models.run import TrainingRun  # noqa: PLC0415
+    from workloads.models.training_run import TrainingRun  # noqa: PLC0415
 
     with trial.phase("load"):
         _, run = load_and_build(task, settings, trial)
@@ -122,7 +122,7 @@ def _predict(
 
 def _measure_module(run: ModuleRun, trial: Context, framework: Framework) -> dict[str, float]:
     from workloads.measuring.module_training import measure_module  # noqa: PLC0415 - PyTorch
-    from workloads.modules.fingerprint import fingerprint_of  # noqa: PLC0415
+    from workloads.modules.module_fingerprint import fingerprint_of  # noqa: PLC0415
 
     if trial.wants_fingerprint:
         with trial.phase("check"):
@@ -200,7 +200,7 @@ def make_module_run(
 
     Raise `NotPossible` if the implementation cannot run one.
     """
-    from workloads.modules.run import ModuleRun, float_type_of  # noqa: PLC0415 - imports PyTorch
+    from workloads.modules.module_run import ModuleRun, float_type_of  # noqa: PLC0415 - imports PyTorch
 
     float_type = float_type_of(module.module)
     reason = module_ineligibility_reason(trial.implementation, trial.device, float_type)
@@ -285,7 +285,7 @@ def make_run(
     import keras  # noqa: PLC0415 - the framework of this process
 
     from workloads.models.layers import flops_of_step, is_stateful  # noqa: PLC0415
-    from workloads.models.run import TrainingRun  # noqa: PLC0415
+    from workloads.models.training_run import TrainingRun  # noqa: PLC0415
 
     train, validation, batch_size = data.train, data.validation, plan.batch_size
     if plan.class_weight is not None:

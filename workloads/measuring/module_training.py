@@ -1,7 +1,7 @@
 """The measurement of a PyTorch module: its training, its slices, its predictions.
 
 It has the phases, windows and metrics of a Keras model's (`training`, `sliced_predictions`), with a
-training loop of our own in the place of Keras' `fit`.
+training loop of our own instead of Keras' `fit`.
 """
 
 import statistics
@@ -23,8 +23,8 @@ from workloads.measuring.sliced_predictions import Predictions, place_batches
 from workloads.measuring.step_times import step_metrics
 from workloads.measuring.turn_clock import TurnClock
 from workloads.modules import compiling
-from workloads.modules.evidence import prove_module
-from workloads.modules.run import ModuleRun
+from workloads.modules.module_evidence import prove_module
+from workloads.modules.module_run import ModuleRun
 
 _LATENCY_CALLS = 20
 _STATE_FILE = "state_dict.pt"

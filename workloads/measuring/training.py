@@ -18,7 +18,7 @@ from workloads.measuring import keras_clocks
 from workloads.measuring.device_state import warm_clocks
 from workloads.measuring.step_times import step_metrics
 from workloads.measuring.turn_clock import TurnClock
-from workloads.models.run import StartState, TrainingRun
+from workloads.models.training_run import StartState, TrainingRun
 
 _LATENCY_CALLS = 20
 

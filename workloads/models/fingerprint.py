@@ -15,7 +15,7 @@ from workloads.models.gradients import (
     gradients_of_mean_output,
 )
 from workloads.models.rewriting import Rewritten
-from workloads.models.run import TrainingRun
+from workloads.models.training_run import TrainingRun
 
 
 def report_fingerprint(run: TrainingRun, trial: Context) -> None:

@@ -1,6 +1,6 @@
 """Outputs of a model and gradients of its loss, as NumPy arrays, on every backend. Imports Keras.
 
-The place for everything that is made of gradients: the fingerprint of a trial, or a metric. The
+Everything that is made of gradients is computed here: the fingerprint of a trial, or a metric. The
 gradients are in the layout and order of the author's model, whatever kernel runs.
 """
 
@@ -23,7 +23,7 @@ from workloads.models.canonical_weights import from_buffer
 from workloads.models.fused_stack import FusedStack
 from workloads.models.recurrent_parts import recurrent_layers_inside
 from workloads.models.rewriting import Rewritten
-from workloads.models.run import StartState, TrainingRun
+from workloads.models.training_run import StartState, TrainingRun
 
 SAMPLES = 8
 """The most samples; a model with a fixed batch size gets one batch."""
@@ -111,8 +111,8 @@ def author_gradients(
         ]
         # A stack that the author wrote replaces nothing: its arrays stay together.
         found += zip(stack.replaced_variables or repeat(variable.path), arrays, strict=False)
-    places = {path: place for place, path in enumerate(author_variables)}
-    found.sort(key=lambda pair: places.get(pair[0], len(places)))
+    indices = {path: index for index, path in enumerate(author_variables)}
+    found.sort(key=lambda pair: indices.get(pair[0], len(indices)))
     return [gradient for _, gradient in found]
 
 

@@ -3,7 +3,7 @@
 While a model is built, the initializer of each variable is recorded. Afterwards a variable that
 still has its initializer's value is drawn anew, by the rule of that initializer
 (`workloads.models.initializer_rules`); one with another value was set by the model's author, and
-keeps it. Every array has a generator of its own, seeded with the trial's seed, the place of the
+keeps it. Every array has a generator of its own, seeded with the trial's seed, the index of the
 array in the author's model, and its name there. So the numbers do not depend on the implementation:
 they are drawn before the model is rewritten for it.
 """
@@ -91,11 +91,11 @@ class InitializerRecord:
 
         Raise `BadRequest` for a random initializer that is not Keras' own.
         """
-        for place, variable in enumerate(model.weights):
+        for index, variable in enumerate(model.weights):
             creation = self._creations.get(id(variable))
             if creation is None or not creation.has_initial_value():
                 continue
-            generator = _generator(f"{place}/{variable.name}", seed)
+            generator = _generator(f"{index}/{variable.name}", seed)
             numbers = creation.draw(tuple(variable.shape), generator)
             if numbers is not None:
                 variable.assign(numbers.astype(np.float64 if _is_double(variable) else np.float32))

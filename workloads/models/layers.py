@@ -123,8 +123,10 @@ def forward_flops(model: Any, steps: int) -> int:
             )
         elif isinstance(layer, _CONVOLUTIONS):
             is_last = layer.data_format == "channels_last"
-            places = layer.output.shape[1:-1] if is_last else layer.output.shape[2:]
-            products += math.prod(layer.kernel.shape) * math.prod(size or steps for size in places)
+            positions = layer.output.shape[1:-1] if is_last else layer.output.shape[2:]
+            products += math.prod(layer.kernel.shape) * math.prod(
+                size or steps for size in positions
+            )
     return 2 * products
 
 

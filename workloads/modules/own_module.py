@@ -23,11 +23,11 @@ class OwnModule:
 
     `loss` returns the mean loss of a batch, a tensor with one element. `make_optimizer` returns the
     optimizer of the parameters. `measure` returns the means of a batch's metrics by their names;
-    None if there are none. `place` is where `build` is defined, for messages.
+    None if there are none. `location` is where `build` is defined, for messages.
     """
 
     module: Any
-    place: str
+    location: str
     settings: Mapping[str, Any]
     loss: Loss | None = None
     make_optimizer: Callable[[Any, Mapping[str, Any]], Any] | None = None
@@ -43,7 +43,7 @@ def is_torch_module(model: object) -> bool:
 
 
 def with_functions_next_to(
-    build: Callable[..., Any], module: Any, place: str, settings: Mapping[str, Any]
+    build: Callable[..., Any], module: Any, location: str, settings: Mapping[str, Any]
 ) -> OwnModule:
     """Return a module with the functions `loss`, `optimizer` and `metrics` of the file of `build`.
 
@@ -51,12 +51,12 @@ def with_functions_next_to(
     """
     if settings.get("weights") == "own":
         raise BadRequest(
-            f"{place}: expected no settings.weights, because the weights of a PyTorch module are"
+            f"{location}: expected no settings.weights, because the weights of a PyTorch module are"
             " always those that its layers draw, equal on all arms; received own: leave it out"
         )
     if settings.get("class_weight") is not None:
         raise BadRequest(
-            f"{place}: expected no settings.class_weight, because a module has its own loss;"
+            f"{location}: expected no settings.class_weight, because a module has its own loss;"
             f" received {settings['class_weight']}: put the weights into loss, or let the function"
             " of the data return sample weights, which loss gets as its third argument"
         )
@@ -65,6 +65,8 @@ def with_functions_next_to(
     for name, function in found.items():
         if function is not None and not callable(function):
             raise BadRequest(
-                f"{place}: expected a function {name!r} next to it; received {function!r:.80}"
+                f"{location}: expected a function {name!r} next to it; received {function!r:.80}"
             )
-    return OwnModule(module, place, settings, found["loss"], found["optimizer"], found["metrics"])
+    return OwnModule(
+        module, location, settings, found["loss"], found["optimizer"], found["metrics"]
+    )

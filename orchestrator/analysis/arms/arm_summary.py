@@ -12,8 +12,8 @@ from orchestrator.analysis.measures import Measure, finite, scopes_of
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Round
 from orchestrator.analysis.statistics.estimates import Spread, spread
 from orchestrator.core.arms import Arm, HardwareRef
-from orchestrator.core.names import known_implementation
 from orchestrator.core.records import SweepRecord
+from orchestrator.core.selectors import known_implementation
 from orchestrator.core.text import counted
 from orchestrator.core.trial import FinishedTrial, OutcomeStatus, count_expected
 from workloads.backends.registry import is_compiled

@@ -15,7 +15,7 @@ from typing import Any
 
 from orchestrator.analysis.pairing.baselines import Baseline
 from orchestrator.core.arms import Arm, VariantIdentity
-from orchestrator.core.names import known_implementation
+from orchestrator.core.selectors import known_implementation
 from orchestrator.core.trial import FingerprintRecord, FinishedTrial
 from workloads.implementations import Precision
 from workloads.registry import is_own_model

@@ -13,8 +13,8 @@ from typing import TypeAlias
 from orchestrator.analysis.contrasts.contrast import Contrast, Question
 from orchestrator.analysis.contrasts.families import Judging, Row, Weights, judge_family
 from orchestrator.analysis.contrasts.matrix import Matrix
+from orchestrator.core.arm_factors import FACTORS, Factor, other_choices
 from orchestrator.core.arms import Arm
-from orchestrator.core.factors import FACTORS, Factor, other_choices
 
 Combination: TypeAlias = Mapping[Hashable, Arm]
 """The arms of one combination of the other factors, by their value of the factor."""

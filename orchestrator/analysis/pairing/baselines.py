@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from orchestrator.core.arm_factors import FACTORS, other_choices
 from orchestrator.core.arms import Arm, HardwareUse
 from orchestrator.core.errors import Refusal
-from orchestrator.core.factors import FACTORS, other_choices
-from orchestrator.core.names import names_arm, split_arm_text
 from orchestrator.core.records import SweepRecord
+from orchestrator.core.selectors import names_arm, split_arm_text
 
 
 class BaselineError(Refusal, ValueError):

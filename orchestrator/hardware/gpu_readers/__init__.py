@@ -4,7 +4,7 @@
 and an entry of `registry.READERS`.
 """
 
-from orchestrator.hardware.gpu_readers.reader import (
+from orchestrator.hardware.gpu_readers.gpu_reader import (
     ClockState,
     GpuDevice,
     GpuDriver,
@@ -16,7 +16,7 @@ from orchestrator.hardware.gpu_readers.reader import (
     GpuSample,
     OpenGpuReader,
 )
-from orchestrator.hardware.gpu_readers.registry import (
+from orchestrator.hardware.gpu_readers.known_readers import (
     READERS,
     hiding_environment,
     kinds_of_gpus,

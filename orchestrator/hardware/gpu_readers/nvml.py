@@ -9,7 +9,7 @@ import pynvml
 
 from orchestrator.core.text import counted, is_or_are
 from orchestrator.hardware.cpu import text_of
-from orchestrator.hardware.gpu_readers.reader import (
+from orchestrator.hardware.gpu_readers.gpu_reader import (
     ClockState,
     GpuDevice,
     GpuDriver,

@@ -27,7 +27,7 @@ from orchestrator.core.arms import Arm
 from orchestrator.core.caller import as_typed
 from orchestrator.core.errors import Refusal
 from orchestrator.core.formats import Format
-from orchestrator.core.names import names_arm
+from orchestrator.core.selectors import names_arm
 from orchestrator.core.records import Direction, SweepRecord
 from orchestrator.core.text import counted, joined
 from orchestrator.core.trial import Config, FinishedTrial
@@ -46,7 +46,7 @@ from orchestrator.report.formats.text import to_text
 from orchestrator.report.names import config_phrase, run_text
 from orchestrator.report.words import QUALIFIERS, busy_text
 from orchestrator.spec import HardwareEntry
-from orchestrator.spec.errors import nearest
+from orchestrator.spec.spec_errors import nearest
 from workloads.metrics import COST_METRICS, METRICS, find_metric
 from workloads.registry import UnknownWorkload, find_workload
 from workloads.session_functions import SESSION_PACKAGE

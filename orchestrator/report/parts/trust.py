@@ -10,7 +10,7 @@ from orchestrator.analysis.measures import CONDITIONS
 from orchestrator.analysis.statistics.formatting import ABSENT, number, share
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.disturbance import disturbance_text, neighbours_text
-from orchestrator.core.names import known_implementation
+from orchestrator.core.selectors import known_implementation
 from orchestrator.core.text import counted, joined
 from orchestrator.core.trial import DatasetRecord
 from orchestrator.report.document import PARTS, Column, Fact, Section, Table, make_table

@@ -16,8 +16,8 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING
 
 from orchestrator.core.errors import Refusal
-from orchestrator.storage.tracking.errors import TrackingError
 from orchestrator.storage.tracking.trackers import import_trackers, without_passwords
+from orchestrator.storage.tracking.tracking_errors import TrackingError
 from workloads.process import die_with_parent
 
 if TYPE_CHECKING:

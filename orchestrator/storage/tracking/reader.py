@@ -17,8 +17,8 @@ from orchestrator.core.records import SweepRecord, SweepStatus
 from orchestrator.core.trial import DatasetRecord, FinishedTrial, count_expected
 from orchestrator.planning.pricing import repriced
 from orchestrator.spec.space import size_of_space
-from orchestrator.storage.tracking import errors, records, trial_table
-from orchestrator.storage.tracking.records import FoundSweep, Manifest
+from orchestrator.storage.tracking import stored_records, tracking_errors, trial_table
+from orchestrator.storage.tracking.stored_records import FoundSweep, Manifest
 from orchestrator.storage.tracking.tracker import StoredRun, Tracker, read_run_text
 from orchestrator.storage.tracking.trackers import open_tracker
 from orchestrator.storage.tracking.trial_content import all_settings
@@ -99,7 +99,7 @@ def sweep_of(
         criteria=manifest.criteria,
         experiment_id=parent.experiment_id,
         current=manifest.current,
-        answered=parent.tags.get(records.SOURCE_TAG, ""),
+        answered=parent.tags.get(stored_records.SOURCE_TAG, ""),
         start=manifest.start,
         space_size=size_of_space(manifest.identity.search.get("space", {})),
         left_blocks=left_blocks,
@@ -122,17 +122,17 @@ def find(tracking_uri: str, name: str, *, fresh: bool = False) -> FoundSweep:
     """
     try:
         tracker = open_tracker(tracking_uri)
-    except errors.StoreMissing:
+    except tracking_errors.StoreMissing:
         return FoundSweep(0)
     parents = tracker.sweep_runs(name)
     number = max(map(_generation, parents), default=0)
     latest = first_parent(run for run in parents if _generation(run) == number)
     if fresh or latest is None:
         return FoundSweep(number)
-    sweep_id = latest.tags.get(records.ID_TAG, "")
+    sweep_id = latest.tags.get(stored_records.ID_TAG, "")
     try:
         return FoundSweep(number, _parent(tracker, name, None)[1], sweep_id)
-    except errors.SweepNotFound:
+    except tracking_errors.SweepNotFound:
         return FoundSweep(number, None, sweep_id)
 
 
@@ -148,8 +148,8 @@ def _find_sweep(
     """Return the tracker, the parent run and the manifest of a sweep, or raise `SweepNotFound`."""
     try:
         tracker = open_tracker(tracking_uri)
-    except errors.StoreMissing as missing:
-        raise errors.SweepNotFound(name, missing.args[0]) from missing
+    except tracking_errors.StoreMissing as missing:
+        raise tracking_errors.SweepNotFound(name, missing.args[0]) from missing
     return tracker, *_parent(tracker, *_split(name, generation))
 
 
@@ -171,10 +171,10 @@ def _parent(tracker: Tracker, name: str, generation: int | None) -> tuple[Stored
             return parent, manifest
     if runs:
         nearest = [f"{name}#{number}" for number in generations]
-        raise errors.SweepNotFound(f"{name}#{wanted[0]}", tracker.shown, nearest)
+        raise tracking_errors.SweepNotFound(f"{name}#{wanted[0]}", tracker.shown, nearest)
     names = tracker.sweep_names()
     nearest = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
-    raise errors.SweepNotFound(name, tracker.shown, nearest or sorted(names)[:5])
+    raise tracking_errors.SweepNotFound(name, tracker.shown, nearest or sorted(names)[:5])
 
 
 def _fixed_settings(manifest: Manifest, searched: Collection[str]) -> Mapping[str, object]:
@@ -226,19 +226,19 @@ def read_manifest(tracker: Tracker, parent: StoredRun) -> Manifest | None:
         return None
     text = read_run_text(tracker, parent.run_id, MANIFEST_FILE)
     try:
-        place = f"{MANIFEST_FILE} of run {parent.run_id} in {tracker.shown}"
-        return records.MANIFEST.load(text, place)
-    except errors.Damaged as error:
+        source = f"{MANIFEST_FILE} of run {parent.run_id} in {tracker.shown}"
+        return stored_records.MANIFEST.load(text, source)
+    except tracking_errors.Damaged as error:
         _log.warning("%s", error)
         return None
 
 
-def lease_of(tracker: Tracker, parent: StoredRun) -> records.Lease:
+def lease_of(tracker: Tracker, parent: StoredRun) -> stored_records.Lease:
     """Return the lease of a sweep's run; a damaged one is none."""
-    text = parent.tags.get(records.LEASE_TAG)
-    place = f"tag {records.LEASE_TAG} of run {parent.run_id} in {tracker.shown}"
+    text = parent.tags.get(stored_records.LEASE_TAG)
+    source = f"tag {stored_records.LEASE_TAG} of run {parent.run_id} in {tracker.shown}"
     try:
-        return records.Lease() if text is None else records.LEASE.load(text, place)
-    except errors.Damaged as error:  # nobody could renew it
+        return stored_records.Lease() if text is None else stored_records.LEASE.load(text, source)
+    except tracking_errors.Damaged as error:  # nobody could renew it
         _log.warning("%s", error)
-        return records.Lease()
+        return stored_records.Lease()

@@ -29,7 +29,6 @@ from orchestrator.core.records import EndState, SweepRecord
 from orchestrator.core.trial import FinishedTrial
 from orchestrator.core.version import import_path
 from orchestrator.storage.private_files import open_private
-from orchestrator.storage.tracking.errors import LeaseHeld, NotRecorded, TrackingError
 from orchestrator.storage.tracking.recorder_calls import (
     CallResult,
     CloseSweep,
@@ -40,7 +39,7 @@ from orchestrator.storage.tracking.recorder_calls import (
     RecorderCall,
     RecordTrials,
 )
-from orchestrator.storage.tracking.records import (
+from orchestrator.storage.tracking.stored_records import (
     RENEWAL_S,
     Answer,
     FoundSweep,
@@ -48,6 +47,7 @@ from orchestrator.storage.tracking.records import (
     SweepOpening,
     record_of,
 )
+from orchestrator.storage.tracking.tracking_errors import LeaseHeld, NotRecorded, TrackingError
 
 _BATCH = 50  # about a second of writing: calls and renewals of the lease are sent between batches
 _FIRST_PAUSE_S = 1.0

@@ -16,7 +16,12 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from orchestrator.core.records import EndState, SweepRecord
 from orchestrator.core.trial import FinishedTrial
-from orchestrator.storage.tracking.records import Answer, FoundSweep, StoreDifferences, SweepOpening
+from orchestrator.storage.tracking.stored_records import (
+    Answer,
+    FoundSweep,
+    StoreDifferences,
+    SweepOpening,
+)
 
 if TYPE_CHECKING:
     from orchestrator.storage.tracking.writer import Writer

@@ -39,7 +39,7 @@ from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
 from orchestrator.core.trial import DatasetRecord
-from orchestrator.storage.tracking.records import Answer, Manifest
+from orchestrator.storage.tracking.stored_records import Answer, Manifest
 
 RunStatus: TypeAlias = Literal["running", "finished", "failed", "stopped"]
 
@@ -178,8 +178,8 @@ class Tracker(Protocol):
         """Show people what the sweep is: views, links, and its answer, if there is a new one.
 
         `settings` are the names in the configs of its trials. The answer's text describes the
-        sweep's run; `source` is kept as the tag `records.SOURCE_TAG`. An answer may come again with
-        other values, of which params keep the first one.
+        sweep's run; `source` is kept as the tag `stored_records.SOURCE_TAG`. An answer may come
+        again with other values, of which params keep the first one.
         """
 
     def settle(self) -> None:

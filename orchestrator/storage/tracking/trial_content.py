@@ -26,7 +26,7 @@ from orchestrator.storage.tracking.limits import (
     entity_name,
     storable_text,
 )
-from orchestrator.storage.tracking.records import RECORD_TAG, record_tag
+from orchestrator.storage.tracking.stored_records import RECORD_TAG, record_tag
 from orchestrator.storage.tracking.tracker import Point, TrialContent
 from workloads import registry
 

@@ -17,9 +17,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from orchestrator.core.formats import Format, this_rnnsweep
 from orchestrator.core.trial import Block, FinishedTrial, SweepIdentity, canonical, make_trial
 from orchestrator.core.trial_columns import COLUMNS, CellKind, config_names, metric_names
-from orchestrator.storage.tracking import records
-from orchestrator.storage.tracking.errors import Damaged, Outdated, TrackingError, WrongVersion
+from orchestrator.storage.tracking import stored_records
 from orchestrator.storage.tracking.tracker import StoredRun, Tracker, read_run_text
+from orchestrator.storage.tracking.tracking_errors import (
+    Damaged,
+    Outdated,
+    TrackingError,
+    WrongVersion,
+)
 from workloads.protocol import encode_message
 
 if TYPE_CHECKING:
@@ -104,31 +109,31 @@ def write_table(path: Path, number: int, trials: Sequence[FinishedTrial]) -> Non
     schema = rows.schema.append(pa.field(_RECORD, pa.string())).with_metadata(about)
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         for first in range(0, max(len(trials), 1), _ROWS_OF_GROUP):
-            texts = [*map(records.record_text, trials[first : first + _ROWS_OF_GROUP])]
+            texts = [*map(stored_records.record_text, trials[first : first + _ROWS_OF_GROUP])]
             part = rows.slice(first, _ROWS_OF_GROUP)
             part = part.append_column(_RECORD, pa.array(texts, pa.string()))
             writer.write_table(part)
 
 
-def read_table(path: Path, place: str = TABLE_FILE) -> tuple[int, list[FinishedTrial]]:
+def read_table(path: Path, source: str = TABLE_FILE) -> tuple[int, list[FinishedTrial]]:
     """Return the number and the trials of a table, which is read a group of rows at a time.
 
     Raise `Outdated` for another format number, and `Damaged`; the runs have all that it has.
     """
-    return _read(path, place, lambda file: list(_trials(file, place)))
+    return _read(path, source, lambda file: list(_trials(file, source)))
 
 
-def read_stored_rows(path: Path, place: str = TABLE_FILE) -> tuple[int, pa.Table]:
+def read_stored_rows(path: Path, source: str = TABLE_FILE) -> tuple[int, pa.Table]:
     """Return the number and the rows of a table, as `read_table`."""
 
     def rows(file: Any) -> Any:
         names = [name for name in file.schema_arrow.names if name != _RECORD]
         return file.read(columns=names).replace_schema_metadata()
 
-    return _read(path, place, rows)
+    return _read(path, source, rows)
 
 
-def _read(path: Path, place: str, content: Callable[[Any], _T]) -> tuple[int, _T]:
+def _read(path: Path, source: str, content: Callable[[Any], _T]) -> tuple[int, _T]:
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
 
@@ -136,20 +141,20 @@ def _read(path: Path, place: str, content: Callable[[Any], _T]) -> tuple[int, _T
         with pq.ParquetFile(path) as file:
             about = json.loads(file.schema_arrow.metadata[b"rnnsweep"])
             if about["version"] != TABLE.number:
-                raise Outdated(place, TABLE.name, f"format {about['version']}", _INSTEAD)
+                raise Outdated(source, TABLE.name, f"format {about['version']}", _INSTEAD)
             return about["number"], content(file)
     except (Outdated, WrongVersion):
         raise
     except (pa.ArrowException, OSError, KeyError, TypeError, ValueError, TrackingError) as error:
         reason = str(error).partition("\n")[0][:200]
-        raise Damaged(place, TABLE.name, reason, _INSTEAD) from error
+        raise Damaged(source, TABLE.name, reason, _INSTEAD) from error
 
 
-def _trials(file: Any, place: str) -> Iterator[FinishedTrial]:
+def _trials(file: Any, source: str) -> Iterator[FinishedTrial]:
     for batch in file.iter_batches(_ROWS_AT_ONCE, columns=["run_id", _RECORD]):
         ids, texts = (column.to_pylist() for column in batch.columns)
         for run_id, text in zip(ids, texts, strict=True):
-            yield replace(records.TRIAL.load(text, f"a row of {place}"), run_id=run_id)
+            yield replace(stored_records.TRIAL.load(text, f"a row of {source}"), run_id=run_id)
 
 
 @dataclass(slots=True)
@@ -175,7 +180,7 @@ def table_tag(number: int) -> str:
 
     The number is in the tag's name, since MLflow has an index of names, and none of values.
     """
-    return f"{records.HIDDEN}table.{number}"
+    return f"{stored_records.HIDDEN}table.{number}"
 
 
 def read_trials(tracker: Tracker, parent: StoredRun, identity: SweepIdentity) -> StoredTrials:
@@ -279,14 +284,14 @@ def _read_table(
 
 def finished_of(tracker: Tracker, run: StoredRun) -> FinishedTrial | None:
     """Return the trial of a run; None where its writer was stopped half-way, or it is damaged."""
-    text = run.tags.get(records.RECORD_TAG)
+    text = run.tags.get(stored_records.RECORD_TAG)
     if not run.has_ended or text is None:
         return None
     try:
-        if text == records.RECORD_FILE:
-            text = read_run_text(tracker, run.run_id, records.RECORD_FILE)
-        place = f"tag {records.RECORD_TAG} of run {run.run_id} in {tracker.shown}"
-        return replace(records.TRIAL.load(text, place), run_id=run.run_id)
+        if text == stored_records.RECORD_FILE:
+            text = read_run_text(tracker, run.run_id, stored_records.RECORD_FILE)
+        source = f"tag {stored_records.RECORD_TAG} of run {run.run_id} in {tracker.shown}"
+        return replace(stored_records.TRIAL.load(text, source), run_id=run.run_id)
     except WrongVersion:
         raise
     except TrackingError as error:

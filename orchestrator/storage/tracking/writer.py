@@ -12,9 +12,9 @@ from types import MappingProxyType
 
 from orchestrator.core.records import EndState, SweepRecord
 from orchestrator.core.trial import FinishedTrial, SweepIdentity, canonical, digest
-from orchestrator.storage.tracking import errors, reader, records, trial_table
+from orchestrator.storage.tracking import reader, stored_records, tracking_errors, trial_table
 from orchestrator.storage.tracking.limits import ANSWER_LIMIT
-from orchestrator.storage.tracking.records import Answer
+from orchestrator.storage.tracking.stored_records import Answer
 from orchestrator.storage.tracking.tracker import (
     RunStatus,
     StoredRun,
@@ -47,7 +47,7 @@ class Writer:
     def __init__(self, tracking_uri: str, home: Path) -> None:
         self._uri = tracking_uri
         self._home = home
-        self._opening: records.SweepOpening  # from `open` on
+        self._opening: stored_records.SweepOpening  # from `open` on
         self._holds_lease = False
         self._sweep_run: StoredRun  # from `open` on; as it was then
         self._stored = StoredTrials()
@@ -59,7 +59,7 @@ class Writer:
     def _tracker(self) -> Tracker:
         return create_tracker(self._uri, self._home)
 
-    def find(self, name: str, *, fresh: bool) -> records.FoundSweep:
+    def find(self, name: str, *, fresh: bool) -> stored_records.FoundSweep:
         """Return the latest generation of a sweep, as `reader.find`; none has to be open."""
         return reader.find(self._uri, name, fresh=fresh)
 
@@ -74,11 +74,11 @@ class Writer:
 
     def open(
         self,
-        opening: records.SweepOpening,
+        opening: stored_records.SweepOpening,
         had: Mapping[str, float] = MappingProxyType({}),
         *,
         has_claimed: bool = False,
-    ) -> records.StoreDifferences:
+    ) -> stored_records.StoreDifferences:
         """Find or make the sweep's runs, and take the lease; or store what an open sweep has now.
 
         Return the trials in the store, and the keys of those that it lacks, compared with what the
@@ -91,7 +91,7 @@ class Writer:
         if self._holds_lease:
             self.renew_lease()
             self._describe(is_described=True)
-            return records.StoreDifferences([], [])
+            return stored_records.StoreDifferences([], [])
         parent = self._find_parent()
         if parent is None:
             parent = self._create_parent()
@@ -100,14 +100,14 @@ class Writer:
         self._sweep_run = parent
         claimed_s = self._claim(parent, has_claimed=has_claimed)
         self._stored = trial_table.read_trials(self._tracker, parent, self._identity)
-        self._describe(is_described=records.SOURCE_TAG in parent.tags)
+        self._describe(is_described=stored_records.SOURCE_TAG in parent.tags)
         self._confirm(claimed_s)
         for run in self._stored.doubles:
             _log.warning("run %s doubles trial %s: deleted", run.run_id, run.tags["trial_key"])
             self._tracker.delete_run(run.run_id)
         self._holds_lease, stored = True, self._stored.finished
         ends_s = {key: trial.ended_s for key, trial in stored.items()}
-        return records.StoreDifferences(
+        return stored_records.StoreDifferences(
             [trial for key, trial in stored.items() if trial.ended_s > had.get(key, 0.0)],
             [key for key, end_s in had.items() if end_s > ends_s.get(key, 0.0)],
         )
@@ -127,7 +127,7 @@ class Writer:
             self.renew_lease()
             try:
                 self._record_one(trial)
-            except errors.ContentRefused as error:  # must not keep the others waiting forever
+            except tracking_errors.ContentRefused as error:  # must not keep other trials waiting
                 _log.error("trial %s: %s", trial.key, error)
                 self._expect_lease(time.time())  # else the run may be another driver's by now
                 refused[trial.key] = str(error)
@@ -140,9 +140,11 @@ class Writer:
     def renew_lease(self) -> None:
         """Renew the lease, if it is time; raise `LeaseHeld` if another driver has or had it."""
         now_s = time.time()
-        if not self._renewed_s <= now_s < self._renewed_s + records.RENEWAL_S:
+        if not self._renewed_s <= now_s < self._renewed_s + stored_records.RENEWAL_S:
             self._expect_lease(now_s)
-            self._tracker.log(self._parent_id, tags=records.lease_tag(self._opening.owner, now_s))
+            self._tracker.log(
+                self._parent_id, tags=stored_records.lease_tag(self._opening.owner, now_s)
+            )
             self._renewed_s = now_s
 
     def close(
@@ -159,7 +161,7 @@ class Writer:
         for dataset in reader.datasets(trials):
             self._tracker.log_dataset(self._parent_id, dataset)
         self._publish(answer)
-        self._tracker.log(self._parent_id, tags={"state": state, **records.lease_tag()})
+        self._tracker.log(self._parent_id, tags={"state": state, **stored_records.lease_tag()})
         self._tracker.set_status(self._parent_id, _RUN_STATUS[state], round(time.time() * 1000))
         self._holds_lease = False
         self._tracker.settle()
@@ -193,8 +195,8 @@ class Writer:
             "generation": str(identity.generation),
             "workload": identity.workload,
             "state": "running",
-            records.ID_TAG: self._opening.sweep_id,
-            **records.lease_tag(self._opening.owner, now_s),
+            stored_records.ID_TAG: self._opening.sweep_id,
+            **stored_records.lease_tag(self._opening.owner, now_s),
         }
         made = self._tracker.create_sweep_run(
             identity.name, identity.label, round(now_s * 1000), tags
@@ -209,11 +211,11 @@ class Writer:
         now_s, sweep_id = time.time(), self._opening.sweep_id
         if has_claimed or not self._opening.takes_over:
             self._refuse_other(parent, now_s, has_claimed=has_claimed)
-        stored_id = parent.tags.get(records.ID_TAG) or sweep_id
+        stored_id = parent.tags.get(stored_records.ID_TAG) or sweep_id
         if stored_id != sweep_id:
-            raise errors.OtherSweep(self._identity.label, self._tracker.shown)
-        lease = records.lease_tag(self._opening.owner, now_s)
-        tags = {"state": "running", records.ID_TAG: sweep_id, **lease}
+            raise tracking_errors.OtherSweep(self._identity.label, self._tracker.shown)
+        lease = stored_records.lease_tag(self._opening.owner, now_s)
+        tags = {"state": "running", stored_records.ID_TAG: sweep_id, **lease}
         self._tracker.log(self._parent_id, tags=tags)
         self._tracker.set_status(self._parent_id, "running")
         self._renewed_s = now_s
@@ -231,8 +233,8 @@ class Writer:
         if not self._stored.finished and not self._stored.unfinished:
             self._tracker.delete_run(self._parent_id)
         self._holds_lease = False
-        until_s = time.time() + records.LEASE_S
-        raise errors.LeaseHeld(self._identity.label, "another driver", until_s)
+        until_s = time.time() + stored_records.LEASE_S
+        raise tracking_errors.LeaseHeld(self._identity.label, "another driver", until_s)
 
     def _refuse_other(self, parent: StoredRun, now_s: float, *, has_claimed: bool = False) -> None:
         lease = reader.lease_of(self._tracker, parent)
@@ -240,12 +242,12 @@ class Writer:
         if lease.owner != self._opening.owner and is_lost:
             self._holds_lease = False
             owner = str(lease.owner) if lease.owner is not None else ""
-            raise errors.LeaseHeld(self._identity.label, owner, lease.until_s)
+            raise tracking_errors.LeaseHeld(self._identity.label, owner, lease.until_s)
 
     def _expect_lease(self, now_s: float) -> None:
         try:
             self._refuse_other(self._tracker.run(self._parent_id), now_s, has_claimed=True)
-        except errors.LeaseHeld:
+        except tracking_errors.LeaseHeld:
             self._delete_double()
             raise
 
@@ -254,7 +256,7 @@ class Writer:
         for path, text in (
             (reader.SPEC_FILE, opening.spec_yaml),
             ("plan.json", canonical(opening.plan)),
-            (reader.MANIFEST_FILE, records.MANIFEST.dump(manifest)),
+            (reader.MANIFEST_FILE, stored_records.MANIFEST.dump(manifest)),
         ):
             self._tracker.write_file(self._parent_id, path, text)
         self._tracker.log(self._parent_id, tags=manifest.identity.code_facts)

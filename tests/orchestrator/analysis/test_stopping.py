@@ -12,7 +12,7 @@ from orchestrator.analysis.statistics.estimates import LEVEL
 from orchestrator.analysis.stopping import PrecisionReached, looks
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import AutoBlocks
-from orchestrator.core.stopping import EarlierDecision, StopDecision
+from orchestrator.core.stop_decision import EarlierDecision, StopDecision
 from orchestrator.core.trial import FinishedTrial
 from tests.building.arms import PORTABLE, UNROLL, XLA
 from tests.building.trials import build_trial

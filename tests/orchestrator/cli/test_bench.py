@@ -13,6 +13,7 @@ import pytest
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.trial import FailureRecord, Outcome
 from orchestrator.diagnostics import bench as benches
+from orchestrator.diagnostics import bench_document
 from orchestrator.diagnostics.bench_schedule import Schedule
 from orchestrator.execution.job import JobProgress, TrialRun
 from orchestrator.execution.round import RunningRound
@@ -47,6 +48,13 @@ def bench(
     return code, out, exported
 
 
+def speedup(exported: dict[str, Any]) -> dict[str, Any]:
+    """Return how the second arm compares with the first one by the time of a step."""
+    (found,) = [each for each in exported["contrasts"] if each["metric"] == "step_ms"]
+    assert found["question"] == "baseline"
+    return dict(found)
+
+
 @pytest.mark.parametrize(("disturbed", "rounds"), [(1, 7), (1, 6), (6, 6)])
 def test_rounds_give_a_verdict_that_can_be_exported(
     run: Run, monkeypatch: pytest.MonkeyPatch, disturbed: int, rounds: int
@@ -62,24 +70,23 @@ def test_rounds_give_a_verdict_that_can_be_exported(
     monkeypatch.setattr(TrialRun, "outcome", observed)
     code, out, exported = bench(run, rounds=rounds)
     assert code == 0
-    text = " ".join(out.split())
-    assert ("busy: others took 80 % of the CPUs" in text) == is_busy
     (row,) = [line for line in out.splitlines() if line.strip().startswith("none/slow  ")]
-    assert "slower" in row and "1.5" in row, "as in a report, not 0.67 ×"
-    assert f"Disturbed: {disturbed} of {rounds} rounds (other processes took 80 %" in text
-    assert ("Ratios are over the others" in text) == (not is_busy)
+    assert "slower" in row and "0.6" in row
     base, slow = exported["arms"]
-    assert (base["verdict"], base["used"], slow["used"]) == ("baseline", rounds, rounds)
-    verdict = "slower (busy)" if is_busy else "slower"
-    assert (slow["verdict"], slow["kernels"][0]["ran"]) == (verdict, "slow")
-    assert slow["speedup"]["value"] == pytest.approx(1 / 1.5, rel=0.02)
+    assert (base["used"], slow["used"]) == (rounds, rounds)
+    assert slow["kernels"][0]["ran"] == "slow"
+    contrast = speedup(exported)
+    assert contrast["estimate"]["value"] == pytest.approx(1 / 1.5, rel=0.02)
+    assert contrast["verdict"] == "worse"
+    counted = rounds if is_busy else rounds - disturbed
+    assert (contrast["qualifier"], contrast["blocks"]) == ("busy" if is_busy else None, counted)
 
 
 def test_an_arm_that_fails_is_named_and_the_others_are_timed(run: Run) -> None:
     code, _, exported = bench(run, "--set", "settings.of=none/slow", rounds=1, function="raises")
     base, slow = exported["arms"]
     assert code == 1
-    (failed,) = exported["left_out"]
+    (failed,) = exported["excluded"]
     assert "broke in a slice" in failed["message"]
     assert (base["used"], slow["used"]) == (1, 0)
 
@@ -113,10 +120,10 @@ def run_without_trainers(
 def test_whole_rounds_are_kept_on_ctrl_c(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     run_without_trainers(monkeypatch, interrupted=3)
     code, out, exported = bench(run, cut=1)
-    assert "For a verdict: --rounds 6" in out
-    speedup = exported["arms"][1]["speedup"]
-    assert (code, exported["sweep"]["blocks"], speedup["high"]) == (3, 2, None)
-    assert speedup["value"] == pytest.approx(1 / 1.5)
+    assert "--rounds 6" in out
+    estimate = speedup(exported)["estimate"]
+    assert (code, exported["sweep"]["blocks"], estimate["high"]) == (3, 2, None)
+    assert estimate["value"] == pytest.approx(1 / 1.5)
 
 
 def test_trials_that_a_round_repeats_replace_those_that_failed(
@@ -124,24 +131,24 @@ def test_trials_that_a_round_repeats_replace_those_that_failed(
 ) -> None:
     run_without_trainers(monkeypatch, is_repeated=True)
     code, _, exported = bench(run)
-    assert (code, exported["left_out"]) == (0, [])
+    assert (code, exported["excluded"]) == (0, [])
     assert [arm["used"] for arm in exported["arms"]] == [6, 6]
 
 
 def test_rounds_that_ended_are_exported_when_ctrl_c_comes_after_the_last_one(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    as_document = benches.as_document
+    as_document = bench_document.as_document
 
     def interrupted(summary: ReportSummary, ended: Schedule) -> Document:
         signal.raise_signal(signal.SIGINT)
         return as_document(summary, ended)
 
     run_without_trainers(monkeypatch)
-    monkeypatch.setattr(benches, "as_document", interrupted)
+    monkeypatch.setattr(bench_document, "as_document", interrupted)
     code, out, exported = bench(run)
     assert (code, exported["sweep"]["blocks"]) == (3, 6)
-    assert "none/slow is 1.5" in out
+    assert "none/base: 1.5" in out
 
 
 def test_the_time_ends_a_bench_before_its_number_of_rounds(

@@ -17,7 +17,7 @@ from orchestrator.hardware import classify
 from orchestrator.planning.plan import Plan
 from orchestrator.scheduling.sweep import RunOptions, RunResult
 from orchestrator.spec import SweepSpec
-from orchestrator.storage.tracking.errors import NotRecorded
+from orchestrator.storage.tracking.tracking_errors import NotRecorded
 from tests.building.arms import PORTABLE, XLA
 from tests.building.hardware import build_node
 from tests.building.records import build_paired_record, build_record

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from orchestrator.core.formats import Format, WrittenBy, written_by
-from orchestrator.storage.tracking.errors import Damaged, WrongVersion
-from orchestrator.storage.tracking.records import Form, Lease
+from orchestrator.storage.tracking.stored_records import Form, Lease
+from orchestrator.storage.tracking.tracking_errors import Damaged, WrongVersion
 
 
 def renamed(content: dict[str, Any]) -> dict[str, Any]:

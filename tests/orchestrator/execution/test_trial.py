@@ -308,8 +308,8 @@ def test_a_failure_for_want_of_memory_names_the_size_of_the_model(
 def test_a_users_workload_on_a_gpu_has_energy_of_its_training_alone(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, trainers: TrainerPool
 ) -> None:
-    monkeypatch.setattr("orchestrator.execution.telemetry.summary.LEAST_S", 0.05)
-    monkeypatch.setattr("orchestrator.execution.telemetry.summary.LEAST_WINDOW_S", 0.0005)
+    monkeypatch.setattr("orchestrator.execution.telemetry.telemetry_summary.LEAST_S", 0.05)
+    monkeypatch.setattr("orchestrator.execution.telemetry.telemetry_summary.LEAST_WINDOW_S", 0.0005)
     monkeypatch.setattr("orchestrator.execution.telemetry.sampler._WHOLE_S", 0.1)
     # However late a busy machine lets the first sample be taken.
     monkeypatch.setattr("orchestrator.execution.telemetry.readings._BEYOND_S", 10.0)

@@ -115,7 +115,7 @@ def test_the_mistakes_of_a_prices_file_are_reported_at_their_lines(tmp_path: Pat
         "prcies: 3\n"
     )
     reported = [
-        (problem.place.removeprefix(f"{tmp_path / 'p.yaml'}:"), problem.key)
+        (problem.location.removeprefix(f"{tmp_path / 'p.yaml'}:"), problem.key)
         for problem in problems("p.yaml", tmp_path)
     ]
     assert reported == [
@@ -128,7 +128,7 @@ def test_the_mistakes_of_a_prices_file_are_reported_at_their_lines(tmp_path: Pat
 
 def test_a_prices_file_is_found_in_the_folder_of_the_spec(tmp_path: Path) -> None:
     (missing,) = problems("nowhere.yaml", tmp_path)
-    assert missing.place == str(tmp_path / "nowhere.yaml")
+    assert missing.location == str(tmp_path / "nowhere.yaml")
     assert "a file of prices, which s.yaml:16 names" in missing.expected
     (unnamed,) = problems("prices.yaml", None)
     assert "needs a spec that is a file" in unnamed.expected

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from orchestrator.analysis.stopping import PrecisionReached
 from orchestrator.core.arms import HardwareUse
 from orchestrator.core.criteria import AutoBlocks
-from orchestrator.core.failures import FailureLimit
+from orchestrator.core.failure_limit import FailureLimit
 from orchestrator.core.trial import (
     Block,
     EpochRecord,
@@ -116,12 +116,12 @@ def test_a_cpu_arm_takes_turns_with_several_gpus_at_work_at_once() -> None:
 def idle_with_work(laid: Plan, dispatcher: Dispatcher, at_work: Sequence[Assignment]) -> list[str]:
     """Nodes that run nothing, and that have an arm of which a trial is in nobody's hands."""
     ledger, busy = dispatcher.ledger, {assignment.lane.node.id for assignment in at_work}
-    has_place = {trial.key for assignment in dispatcher.handed_out for trial in assignment.trials}
+    assigned = {trial.key for assignment in dispatcher.handed_out for trial in assignment.trials}
     for queue in dispatcher.lanes.queues.values():
         if queue.lane.node.id in busy:
-            has_place |= {trial.key for trial in queue.waiting}
+            assigned |= {trial.key for trial in queue.waiting}
     missing = (trial for index in ledger.blocks for trial in ledger.missing_trials(index))
-    free = {trial.arm for trial in missing if trial.key not in has_place}
+    free = {trial.arm for trial in missing if trial.key not in assigned}
     unseen = laid.blocks - len(ledger.blocks)
     return [
         idle.id

@@ -7,7 +7,7 @@ from typing import Any
 
 from orchestrator.cli.local import describe_sweep
 from orchestrator.core.arms import Arm, RequestedArm
-from orchestrator.core.stopping import StopDecision
+from orchestrator.core.stop_decision import StopDecision
 from orchestrator.core.trial import Block, FailureRecord, FinishedTrial, Outcome, make_trial
 from orchestrator.hardware import Node, classify
 from orchestrator.planning.plan import AwaitedArm, Plan, make_plan
@@ -22,7 +22,7 @@ from orchestrator.scheduling.remaining import (
 from orchestrator.spec import SweepSpec, parse_spec
 from orchestrator.storage import journal
 from orchestrator.storage.home import SweepFolder
-from orchestrator.storage.tracking.records import Manifest
+from orchestrator.storage.tracking.stored_records import Manifest
 from tests.building.hardware import build_node
 from tests.building.scheduling import build_outcome_of
 from tests.building.sessions import SampleSession

@@ -6,7 +6,7 @@ from typing import ClassVar
 import pytest
 
 from orchestrator.core.arms import Variant
-from orchestrator.core.failures import FailureLimit
+from orchestrator.core.failure_limit import FailureLimit
 from orchestrator.core.trial import Config, FinishedTrial, canonical, make_trial
 from orchestrator.hardware import classify
 from orchestrator.sampling import Tpe

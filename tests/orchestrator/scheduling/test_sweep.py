@@ -11,11 +11,11 @@ from unittest import mock
 
 import pytest
 
+from orchestrator.cluster.busy_nodes import StillBusy
 from orchestrator.cluster.membership import NodeRequest
-from orchestrator.cluster.other_work import StillBusy
 from orchestrator.core.stop_signal import Stopped, StopSignal
 from orchestrator.core.trial import FinishedTrial
-from orchestrator.hardware import Node, OtherWork, classify
+from orchestrator.hardware import Node, OtherProcesses, classify
 from orchestrator.planning.plan import Plan, UnusableGpu, make_plan
 from orchestrator.scheduling.recovery import Recovery
 from orchestrator.scheduling.remaining import make_opening
@@ -26,8 +26,8 @@ from orchestrator.spec import SweepSpec
 from orchestrator.storage import resume
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import read
-from orchestrator.storage.tracking.errors import LeaseHeld, TrackingError
-from orchestrator.storage.tracking.records import Manifest, SweepOpening
+from orchestrator.storage.tracking.stored_records import Manifest, SweepOpening
+from orchestrator.storage.tracking.tracking_errors import LeaseHeld, TrackingError
 from tests.building.hardware import build_node
 from tests.building.records import build_paired_record, build_record
 from tests.building.specs import USER_WORKLOAD, build_spec
@@ -93,9 +93,9 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
         **options: Any,
     ) -> RunResult:
         """Start a sweep; `looks` are what others take of the CPUs at each look, in percent."""
-        seen = iter([OtherWork(look, 0.0, {"clang": look}) for look in looks])
+        seen = iter([OtherProcesses(look, 0.0, {"clang": look}) for look in looks])
         monkeypatch.setattr(f"{MODULE}.Look", lambda: mock.Mock(result=lambda: next(seen)))
-        monkeypatch.setattr(f"{MODULE}.observe_other_work", lambda: next(seen))
+        monkeypatch.setattr(f"{MODULE}.observe_other_processes", lambda: next(seen))
         monkeypatch.setattr(f"{MODULE}.observe_nodes", lambda nodes: {"a": next(seen)})
         monkeypatch.setattr(f"{MODULE}.write_study", study)
         monkeypatch.setattr(f"{MODULE}.Recorder", lambda *_: contextlib.nullcontext(store))
@@ -162,7 +162,7 @@ def test_a_busy_machine_is_told_of_before_anything_runs(
 def test_a_start_waits_for_a_quiet_machine_or_gives_up_before_anything_runs(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orchestrator.cluster.other_work._BETWEEN_LOOKS_S", 0.0)
+    monkeypatch.setattr("orchestrator.cluster.busy_nodes._BETWEEN_LOOKS_S", 0.0)
     options: dict[str, Any] = {"trials": finish(6)}
     run(build_spec(BASE), Store(), looks=[74.0, 60.0, 2.0, 2.0], wait_quiet_s=600.0, **options)
     store = Store()

@@ -36,14 +36,14 @@ def search_of(sample: SampleSession) -> BlockSearch:
 class PendingTrial(SimpleNamespace):
     """Tune's controller, with one trial whose worker has not started."""
 
-    def __init__(self, search: BlockSearch, *, has_place: bool) -> None:
+    def __init__(self, search: BlockSearch, *, has_worker: bool) -> None:
         self.trial = SimpleNamespace(trial_id="a", status="PENDING")
         super().__init__(
             get_live_trials=lambda: [self.trial],
             stop_trial=lambda stopped: search.on_trial_complete(stopped.trial_id),
             _tune_controller=SimpleNamespace(  # without Ray's wrapper, which warns
                 _trial_to_actor=SimpleNamespace(get=lambda _: "actor"),
-                _actor_manager=SimpleNamespace(is_actor_started=lambda _: has_place),
+                _actor_manager=SimpleNamespace(is_actor_started=lambda _: has_worker),
             ),
         )
 
@@ -147,7 +147,7 @@ def test_an_attempt_is_charged_from_when_it_has_left_tunes_queue(
     now_s = 1000.0
     monkeypatch.setattr(tune_loop, "time", mock.Mock(wraps=time, time=lambda: now_s))
     search.suggest("a")
-    controller = PendingTrial(search, has_place=False)
+    controller = PendingTrial(search, has_worker=False)
     now_s += 3600.0
     assert tune_loop._Scheduler(search).choose_trial_to_run(controller) is controller.trial
     now_s += 10.0
@@ -264,7 +264,7 @@ def test_a_worker_that_does_not_start_ends_a_sweep_without_another_lane(
 ) -> None:
     job_of(search)
     scheduler = tune_loop._Scheduler(search)
-    waits, starts = (PendingTrial(search, has_place=place) for place in (False, True))
+    waits, starts = (PendingTrial(search, has_worker=started) for started in (False, True))
     monkeypatch.setattr(tune_loop, "_LONGEST_START_S", -1.0)
     assert scheduler.choose_trial_to_run(waits) is not None, "another sweep may have its CPUs"
     with pytest.raises(Stopped, match="no worker of Ray has started on"):
@@ -281,7 +281,7 @@ def test_a_worker_that_does_not_start_counts_as_lost_where_another_lane_works(
     lanes = sample.dispatcher.lanes
     monkeypatch.setattr(lanes, "queues", {**lanes.queues, "b": mock.Mock()})
     monkeypatch.setattr(tune_loop, "_LONGEST_START_S", -1.0)
-    starts = PendingTrial(search, has_place=True)
+    starts = PendingTrial(search, has_worker=True)
     assert tune_loop._Scheduler(search).choose_trial_to_run(starts) is None
     assert not search.out
     assert [lost.assignment.lane.node.id for lost in sample.recovery._unexplained] == ["a"]

@@ -9,8 +9,8 @@ import jsonschema
 import pytest
 
 from orchestrator.spec import Problem, SpecError, SweepSpec, parse_spec, yaml_locations
-from orchestrator.spec.json_schema import SCHEMA_FILE
 from orchestrator.spec.sections import SHORT_FORMS
+from orchestrator.spec.spec_schema import SCHEMA_FILE
 from tests.building.specs import build_spec_text
 
 QUICK_SPEC = """\
@@ -60,7 +60,7 @@ VALIDATOR = jsonschema.Draft7Validator(json.loads(SCHEMA_FILE.read_text()))
 def edit_spec(text: str, replaced: Mapping[str, str] = {}, added: str = "") -> str:
     """Return the spec with some lines replaced, and lines added at its end.
 
-    `replaced` has the beginning of each line, such as `units`, and what comes in its place, at the
+    `replaced` has the beginning of each line, such as `units`, and what replaces it, at the
     same indentation. An empty replacement removes the line's text and keeps the numbers of others.
     """
     lines = text.splitlines()
@@ -124,8 +124,8 @@ class MalformedSpec(NamedTuple):
         edited = edit_spec(self.text, self.replaced, self.added)
         wrong = self.line or self.added or next(iter(self.replaced.values()))
         [problem] = problems_of(edited)
-        place = f"x.yaml:{line_number(edited, wrong.splitlines()[0])}"
-        assert (problem.place, problem.key) == (place, self.key)
+        location = f"x.yaml:{line_number(edited, wrong.splitlines()[0])}"
+        assert (problem.location, problem.key) == (location, self.key)
         assert self.expected in problem.expected
         assert self.received in problem.received
         assert self.hint in problem.hint

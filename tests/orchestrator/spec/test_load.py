@@ -64,17 +64,19 @@ def test_trainers_are_fresh_where_memory_is_compared() -> None:
 
 def test_a_missing_key_is_reported_where_its_parent_is() -> None:
     text = "name: quick\nsearch: {}\narms: {}\n"
-    places = {problem.key: problem.place for problem in problems_of(text)}
-    assert places == {"workload": "x.yaml:1", "arms.implementations": "x.yaml:3"}
+    locations = {problem.key: problem.location for problem in problems_of(text)}
+    assert locations == {"workload": "x.yaml:1", "arms.implementations": "x.yaml:3"}
     overrides = "workload=image_rows", "arms.implementations=[a/b]"
-    places = {problem.key: problem.place for problem in problems_of(text, *overrides)}
-    assert places["search.configs"] == places["search.objectives"] == "x.yaml:2"
+    locations = {problem.key: problem.location for problem in problems_of(text, *overrides)}
+    assert locations["search.configs"] == locations["search.objectives"] == "x.yaml:2"
 
 
 def expect_all_reported(wrong: dict[str, str], added: str) -> None:
     text = edit_spec(QUICK_SPEC, wrong, added)
     lines = [line_number(text, line) for line in (*wrong.values(), added)]
-    assert [problem.place for problem in problems_of(text)] == [f"x.yaml:{line}" for line in lines]
+    assert [problem.location for problem in problems_of(text)] == [
+        f"x.yaml:{line}" for line in lines
+    ]
 
 
 def test_problems_are_reported_together_in_the_order_of_the_file() -> None:

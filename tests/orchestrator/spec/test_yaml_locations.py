@@ -7,16 +7,16 @@ import pytest
 
 from orchestrator.core.caller import called_by_command
 from orchestrator.spec import Problem, SpecError, load_spec, yaml_locations
-from orchestrator.spec.errors import key_text, shown_value
+from orchestrator.spec.spec_errors import key_text, shown_value
 from tests.orchestrator.spec.example_specs import QUICK_SPEC, edit_spec, problems_of, read_spec
 
 
 class UnreadableText(NamedTuple):
-    """A text that is no mapping of YAML; its problem's place, and parts of the rest."""
+    """A text that is no mapping of YAML; its problem's location, and parts of the rest."""
 
     name: str
     text: str
-    place: str
+    location: str
     expected: str
     received: str
 
@@ -25,49 +25,49 @@ UNREADABLE = [
     UnreadableText(
         name="an empty file",
         text="",
-        place="x.yaml:1",
+        location="x.yaml:1",
         expected="a mapping",
         received="an empty file",
     ),
     UnreadableText(
         name="a list that is not closed",
         text="name: [a\nworkload: b\n",
-        place="x.yaml:2:9",
+        location="x.yaml:2:9",
         expected="valid YAML",
         received="expected ',' or ']'",
     ),
     UnreadableText(
         name="a tab",
         text="search:\n\tsampler: tpe\n",
-        place="x.yaml:2:1",
+        location="x.yaml:2:1",
         expected="spaces",
         received="a tab",
     ),
     UnreadableText(
         name="a zero byte",
         text="name: a\nseed: \x00\n",
-        place="x.yaml:2",
+        location="x.yaml:2",
         expected="printable text",
         received="U+0000",
     ),
     UnreadableText(
         name="an alias of itself",
         text="a: &a [*a]\n",
-        place="x.yaml:1",
+        location="x.yaml:1",
         expected="32 levels deep",
         received="more",
     ),
     UnreadableText(
         name="a file that is too long",
         text="#" * 1_000_001,
-        place="x.yaml",
+        location="x.yaml",
         expected="at most 1,000,000 characters",
         received="1,000,001 characters",
     ),
     UnreadableText(
         name="lists that are too deep",
         text="a: " + "[" * 5000,
-        place="x.yaml:1",
+        location="x.yaml:1",
         expected="at most 32 levels",
         received="more",
     ),
@@ -77,7 +77,7 @@ UNREADABLE = [
 @pytest.mark.parametrize("case", UNREADABLE, ids=lambda case: case.name)
 def test_what_is_no_mapping_of_yaml_is_reported_by_line(case: UnreadableText) -> None:
     [problem] = problems_of(case.text)
-    assert problem.place == case.place
+    assert problem.location == case.location
     assert case.expected in problem.expected
     assert case.received in problem.received
 
@@ -167,7 +167,7 @@ def test_anchors_aliases_and_merges_are_understood_and_earlier_names_win() -> No
     document = yaml_locations.parse_yaml(text, source="x")
     assert document.data["c"] == {"x": 1, "y": 3, "z": 2}
     assert document.data["d"] == {"x": 1, "y": 1}
-    assert document.place(("c", "y")).line == 3
+    assert document.location(("c", "y")).line == 3
 
 
 def test_scalars_are_read_as_yaml_1_2_with_booleans_of_1_1() -> None:
@@ -195,14 +195,17 @@ def test_what_is_no_file_of_text_is_reported(tmp_path: pathlib.Path) -> None:
     path.write_bytes(b"\xef\xbb\xbf" + QUICK_SPEC.replace("\n", "\r\n").encode())
     assert load_spec(path).name == "quick", "a byte order mark and Windows lines are fine"
     missing = refused_file(tmp_path / "quikstart.yaml")
-    assert (missing.place, missing.received) == (str(tmp_path / "quikstart.yaml"), "no such file")
+    assert (missing.location, missing.received) == (
+        str(tmp_path / "quikstart.yaml"),
+        "no such file",
+    )
     assert missing.hint == f"did you mean {path} or quickstart?", "a file, or a shipped sweep"
     assert refused_file(tmp_path).received == "is a directory"
     assert refused_file(path / "b.yaml").received == "not a directory"
     assert "null byte" in refused_file(pathlib.Path("a\0b.yaml")).received
     path.write_bytes("name: a\n# für\n".encode("latin-1"))
     problem = refused_file(path)
-    assert (problem.place, problem.received) == (f"{path}:2", "the byte 0xfc")
+    assert (problem.location, problem.received) == (f"{path}:2", "the byte 0xfc")
     with path.open("wb") as file:
         file.truncate(2**40)
     assert "at most 1,000,000 characters" in refused_file(path).expected
@@ -289,7 +292,7 @@ def test_a_wrong_override_is_reported_as_it_was_typed(case: WrongOverride) -> No
     with called_by_command():
         [problem] = problems_of(QUICK_SPEC, case.override)
     typed = case.override if case.override.isprintable() else ascii(case.override)
-    assert (problem.place, problem.key) == (f"--set {typed}", case.key)
+    assert (problem.location, problem.key) == (f"--set {typed}", case.key)
     assert case.expected in problem.expected
     assert case.received in problem.received
     assert case.hint in problem.hint

@@ -13,7 +13,7 @@ from orchestrator.storage.heartbeat import (
     read_heartbeat,
     write_heartbeat,
 )
-from orchestrator.storage.logs import rotate_log
+from orchestrator.storage.log_rotation import rotate_log
 
 BEAT = Heartbeat(
     sweep="quickstart#2",

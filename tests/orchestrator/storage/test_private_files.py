@@ -10,10 +10,10 @@ from orchestrator.cli.output import quiet
 from orchestrator.storage.home import STORE_NAMES, HomeUnusable, SweepFolder
 from orchestrator.storage.journal import JOURNAL_FILE, Journal, read, read_running
 from orchestrator.storage.lock import LOCK_FILE, Owner, holder, take_lock
-from orchestrator.storage.logs import rotate_log
+from orchestrator.storage.log_rotation import rotate_log
 from orchestrator.storage.private_files import NotOurs, open_private, read_private, write_named
-from orchestrator.storage.tracking.errors import TrackingError
 from orchestrator.storage.tracking.mlflow.store import MlflowStore
+from orchestrator.storage.tracking.tracking_errors import TrackingError
 
 NOBODY = 65_534
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root makes another user's files")

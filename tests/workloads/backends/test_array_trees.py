@@ -22,7 +22,7 @@ EACH_BACKEND = pytest.mark.parametrize("backend", backends())
 
 def compare_with_bare_fit(trial: Context) -> dict[str, float]:
     """Train by a run's feed, and by Keras' `fit` with the author's own arrays."""
-    from workloads.models.run import StartState
+    from workloads.models.training_run import StartState
 
     task = two_parts.TASK
     settings = task.check_settings(trial.settings)

@@ -9,7 +9,7 @@ import numpy as np
 from workloads.context import Context
 from workloads.data.samples import DataSet, Samples
 from workloads.measuring.measurement import make_run, prepare_framework, prove_kernel
-from workloads.models.run import TrainingRun
+from workloads.models.training_run import TrainingRun
 from workloads.settings import TrainingPlan
 
 _STEPS = 130  # more than PyTorch's profile of a loop has

@@ -9,7 +9,7 @@ from tests.workloads.examples import own_modules
 from workloads.context import Context
 from workloads.measuring.measurement import prepare_framework
 from workloads.modules import compiling
-from workloads.modules.evidence import prove_profile
+from workloads.modules.module_evidence import prove_profile
 
 
 def train_plainly(trial: Context) -> dict[str, float]:

@@ -84,12 +84,11 @@ class _LoweredProgram:
         shown = f"; {self._work_mib:.3g} MiB of work space, four times what cuDNN asks for"
         return shown if self._work_mib else ""
 
-    def _visit(self, outer: Any, place: str, *, in_loop: bool = False) -> int:
+    def _visit(self, outer: Any, call_path: str, *, in_loop: bool = False) -> int:
         """Count the operations inside one, and return the number of products."""
-        # `place` is the call path.
         products = 0
         for operation in _inside(outer):
-            path = f"{place} {operation.location}"
+            path = f"{call_path} {operation.location}"
             match operation.name:
                 case "stablehlo.dot_general" | "stablehlo.convolution":
                     products += 1
@@ -105,7 +104,7 @@ class _LoweredProgram:
                         self.counts.at(path).loops += _BACKWARD not in path
                     products += inner
                 case _:
-                    products += self._visit(operation, place, in_loop=in_loop)
+                    products += self._visit(operation, call_path, in_loop=in_loop)
         return products
 
     def _count_product(self, product: Any, path: str, *, in_loop: bool) -> None:

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from workloads.context import Context
-from workloads.data.samples import Samples, Tokens
-from workloads.data.text import (
+from workloads.data.corpora import (
     Corpus,
     TextData,
     cut_streams,
@@ -17,6 +16,7 @@ from workloads.data.text import (
     load_text,
     tokens_needed,
 )
+from workloads.data.samples import Samples, Tokens
 from workloads.tasks.char_rnn.settings import CharRnnSettings
 from workloads.tasks.task import Task, Trained
 
@@ -97,7 +97,7 @@ def _sample_text(settings: CharRnnSettings, trial: Context, trained: Trained[Tex
     """Return the start of the validation text, and the text that the model writes after it."""
     # The draws depend on the trial's seed only: arms with equal weights write equal texts.
     from workloads.models.prepared import prepare_model  # noqa: PLC0415 - imports the framework
-    from workloads.models.run import reset_states  # noqa: PLC0415
+    from workloads.models.training_run import reset_states  # noqa: PLC0415
 
     # The writer reads one character at a time, and keeps its states.
     stateful = settings.model_copy(update={"batches": "stateful"})

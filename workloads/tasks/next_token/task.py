@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any
 
 from workloads.context import Context
-from workloads.data.text import Corpus, TextData, cut_windows, load_text, tokens_needed
+from workloads.data.corpora import Corpus, TextData, cut_windows, load_text, tokens_needed
 from workloads.tasks.next_token.settings import NextTokenSettings
 from workloads.tasks.task import Task
 

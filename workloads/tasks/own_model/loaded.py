@@ -42,25 +42,25 @@ _PARTS = ("x", "y", "sample_weight")
 _KERAS_DATA_SET = "PyDataset"
 
 
-def read_loaded(loaded: Any, place: str) -> tuple[Samples, Samples]:
+def read_loaded(loaded: Any, location: str) -> tuple[Samples, Samples]:
     """Return the samples for training and validation of what `load` returned.
 
-    `place` names the function in messages. Without data for validation, the last tenth is split
+    `location` names the function in messages. Without data for validation, the last tenth is split
     off. Raise `DataError` for anything else than the forms above, for arrays that do not have the
     same number of samples, and for a data set that is larger than `MEMORY_LIMIT_BYTES`.
     """
     if isinstance(loaded, list | tuple) and len(loaded) == 2 and all(map(_is_part, loaded)):
         training, validation = loaded
         if validation is not None:
-            both = _read_part(training, place), _read_part(validation, f"{place}: validation")
-            _expect_like(*both, place)
+            both = _read_part(training, location), _read_part(validation, f"{location}: validation")
+            _expect_like(*both, location)
             return both
         loaded = training
-    return _split(_read_part(loaded, place), place)
+    return _split(_read_part(loaded, location), location)
 
 
 def digest_of(*parts: Samples) -> str:
-    """Return the SHA-256 of samples: the places, types, shapes and bytes of all arrays."""
+    """Return the SHA-256 of samples: the paths, types, shapes and bytes of all arrays."""
     digest = hashlib.sha256()
     for number, part in enumerate(parts):
         trees = (part.inputs, part.targets, part.weights)
@@ -91,22 +91,24 @@ def _is_part(value: Any) -> bool:
     return value is None or _dataset_class(value) is not None or isinstance(value, tuple)
 
 
-def _read_part(part: Any, place: str) -> Samples:
+def _read_part(part: Any, location: str) -> Samples:
     name = _dataset_class(part)
-    trees = _unpacked(part, place) if name is None else _read_batches(part, name, place)
-    trees = [_as_arrays(tree, f"{place}: {kind}") for kind, tree in zip(_PARTS, trees, strict=True)]
-    _expect_equal_lengths(trees, place)
-    _expect_weights_of_targets(trees, place)
+    trees = _unpacked(part, location) if name is None else _read_batches(part, name, location)
+    trees = [
+        _as_arrays(tree, f"{location}: {kind}") for kind, tree in zip(_PARTS, trees, strict=True)
+    ]
+    _expect_equal_lengths(trees, location)
+    _expect_weights_of_targets(trees, location)
     return Samples(*trees)
 
 
-def _unpacked(value: Any, place: str) -> list[ArrayTree]:
+def _unpacked(value: Any, location: str) -> list[ArrayTree]:
     """Return inputs, targets and weights of `(x, y, sample_weight)` or a part of it."""
     items = list(value) if isinstance(value, tuple | list) else [value]
     if not 1 <= len(items) <= len(_PARTS) or items[0] is None:
         raise DataError(
-            f"{place}: expected (x, y), (x, y, sample_weight), a data set, or a pair of these for"
-            f" training and validation; received {_described(value)}: return one of them, and"
+            f"{location}: expected (x, y), (x, y, sample_weight), a data set, or a pair of these"
+            f" for training and validation; received {_described(value)}: return one of them, and"
             " several inputs or outputs as a list or dict"
         )
     return items + [None] * (len(_PARTS) - len(items))
@@ -126,31 +128,31 @@ def _dataset_class(value: Any) -> str | None:
     return None
 
 
-def _read_batches(dataset: Any, kind: str, place: str) -> list[ArrayTree]:
+def _read_batches(dataset: Any, kind: str, location: str) -> list[ArrayTree]:
     """Read all batches of a data set into memory, and join them."""
     batches, size = list[tuple[ArrayTree, ...]](), 0
-    for batch in _batches_of(dataset, kind, place):
+    for batch in _batches_of(dataset, kind, location):
         arrays = tuple(
-            _as_arrays(tree, f"{place}: {name} of a batch")
-            for name, tree in zip(_PARTS, _unpacked(batch, place), strict=True)
+            _as_arrays(tree, f"{location}: {name} of a batch")
+            for name, tree in zip(_PARTS, _unpacked(batch, location), strict=True)
         )
         size += sum(array.nbytes for array in arrays_of(arrays))
         if size > MEMORY_LIMIT_BYTES:
             raise DataError(
-                f"{place}: expected a data set of at most {MEMORY_LIMIT_BYTES / 2**30:g} GiB, which"
-                f" is read into memory; received more than that in its first"
+                f"{location}: expected a data set of at most {MEMORY_LIMIT_BYTES / 2**30:g} GiB,"
+                f" which is read into memory; received more than that in its first"
                 f" {len(batches) + 1:,} batches: return fewer samples, or arrays that"
                 " numpy.load maps from a file (mmap_mode='r')"
             )
         batches.append(arrays)
     if not batches:
-        raise DataError(f"{place}: expected at least one batch; received an empty data set")
-    return _joined(batches, place)
+        raise DataError(f"{location}: expected at least one batch; received an empty data set")
+    return _joined(batches, location)
 
 
-def _batches_of(dataset: Any, kind: str, place: str) -> Iterable[Any]:
+def _batches_of(dataset: Any, kind: str, location: str) -> Iterable[Any]:
     """Return the batches of a data set, or raise `DataError` for one without an end."""
-    endless = f"{place}: expected a data set that ends; received one that repeats for ever"
+    endless = f"{location}: expected a data set that ends; received one that repeats for ever"
     if kind == _KERAS_DATA_SET:
         if dataset.num_batches is None:
             raise DataError(f"{endless}: let its __len__ return the number of batches")
@@ -161,39 +163,42 @@ def _batches_of(dataset: Any, kind: str, place: str) -> Iterable[Any]:
     return batches
 
 
-def _joined(batches: list[tuple[ArrayTree, ...]], place: str) -> list[ArrayTree]:
+def _joined(batches: list[tuple[ArrayTree, ...]], location: str) -> list[ArrayTree]:
     """Return the arrays of all batches, one after the other."""
     forms = {tuple(name for name, _ in named_arrays(batch)) for batch in batches}
     if len(forms) > 1:
-        raise DataError(f"{place}: expected the same arrays in every batch; received others")
-    by_place = [arrays_of(batch) for batch in batches]
+        raise DataError(f"{location}: expected the same arrays in every batch; received others")
+    arrays_by_batch = [arrays_of(batch) for batch in batches]
     joined = []
     for index, (name, _) in enumerate(named_arrays(batches[0])):
-        arrays = [batch[index] for batch in by_place]
+        arrays = [batch[index] for batch in arrays_by_batch]
         shapes = {array.shape[1:]: array.shape for array in arrays}
         if len(shapes) > 1:
             first, second, *_ = shapes.values()
             raise DataError(
-                f"{place}: array {name} of a batch: expected samples of one shape in all batches;"
-                f" received batches of shapes {first} and {second}: pad all samples to one length"
+                f"{location}: array {name} of a batch: expected samples of one shape in all"
+                f" batches; received batches of shapes {first} and {second}: pad all samples to one"
+                " length"
             )
         joined.append(np.concatenate(arrays))
     arrays_left = iter(joined)
     return list(map_arrays(lambda _: next(arrays_left), batches[0]))
 
 
-def _as_arrays(tree: Any, place: str) -> ArrayTree:
-    """Return a tree with NumPy's arrays in the place of any library's arrays."""
+def _as_arrays(tree: Any, location: str) -> ArrayTree:
+    """Return a tree with NumPy's arrays instead of any library's arrays."""
     if isinstance(tree, dict):
-        return {name: _as_arrays(branch, f"{place}[{name!r}]") for name, branch in tree.items()}
+        return {name: _as_arrays(branch, f"{location}[{name!r}]") for name, branch in tree.items()}
     if isinstance(tree, list | tuple):
-        return tuple(_as_arrays(branch, f"{place}[{index}]") for index, branch in enumerate(tree))
-    return None if tree is None else _as_array(tree, place)
+        return tuple(
+            _as_arrays(branch, f"{location}[{index}]") for index, branch in enumerate(tree)
+        )
+    return None if tree is None else _as_array(tree, location)
 
 
-def _as_array(value: Any, place: str) -> Any:
+def _as_array(value: Any, location: str) -> Any:
     """Return a NumPy array, or raise `DataError` for anything that is none, or not of numbers."""
-    expected = f"{place}: expected an array of numbers whose first axis counts samples"
+    expected = f"{location}: expected an array of numbers whose first axis counts samples"
     if not (hasattr(value, "__array__") or hasattr(value, "shape")):
         raise DataError(f"{expected}; received {_described(value)}: use numpy.asarray")
     try:
@@ -214,7 +219,7 @@ def _as_array(value: Any, place: str) -> Any:
     return array
 
 
-def _expect_equal_lengths(trees: list[ArrayTree], place: str) -> None:
+def _expect_equal_lengths(trees: list[ArrayTree], location: str) -> None:
     """Raise `DataError` if arrays have different numbers of samples, or none."""
     named = [
         pair for kind, tree in zip(_PARTS, trees, strict=True) for pair in named_arrays(tree, kind)
@@ -223,12 +228,12 @@ def _expect_equal_lengths(trees: list[ArrayTree], place: str) -> None:
     if len(lengths) != 1 or lengths == {0} or not arrays_of(trees[0]):
         received = ", ".join(f"{name} of shape {array.shape}" for name, array in named)
         raise DataError(
-            f"{place}: expected at least one sample, and as many in each array; received"
+            f"{location}: expected at least one sample, and as many in each array; received"
             f" {received or 'no array'}"
         )
 
 
-def _expect_weights_of_targets(trees: list[ArrayTree], place: str) -> None:
+def _expect_weights_of_targets(trees: list[ArrayTree], location: str) -> None:
     """Raise `DataError` if sample weights are neither one array nor of the form of the targets."""
     _, targets, weights = trees
     if weights is None or is_single_array(weights):
@@ -236,12 +241,12 @@ def _expect_weights_of_targets(trees: list[ArrayTree], place: str) -> None:
     forms = [[name for name, _ in named_arrays(tree)] for tree in (targets, weights)]
     if forms[0] != forms[1]:
         raise DataError(
-            f"{place}: expected one array of sample weights, or one for each target"
+            f"{location}: expected one array of sample weights, or one for each target"
             f" ({', '.join(forms[0]) or 'none'}); received {', '.join(forms[1])}"
         )
 
 
-def _expect_like(training: Samples, validation: Samples, place: str) -> None:
+def _expect_like(training: Samples, validation: Samples, location: str) -> None:
     """Raise `DataError` if samples for validation have other shapes than samples for training.
 
     Sequences may have other lengths.
@@ -260,18 +265,18 @@ def _expect_like(training: Samples, validation: Samples, place: str) -> None:
                 for part in (training, validation)
             ]
             raise DataError(
-                f"{place}: expected {kind} for validation like those for training, {received[0]};"
-                f" received {received[1] or 'none'}"
+                f"{location}: expected {kind} for validation like those for training,"
+                f" {received[0]}; received {received[1] or 'none'}"
             )
 
 
-def _split(samples: Samples, place: str) -> tuple[Samples, Samples]:
+def _split(samples: Samples, location: str) -> tuple[Samples, Samples]:
     """Split the last tenth off, for validation."""
     count = len(samples) - max(1, round(len(samples) * _VALIDATION_SHARE))
     if count < 1:
         raise DataError(
-            f"{place}: expected at least 2 samples, as the last tenth is for validation; received"
-            f" {len(samples)}: return more, or a pair for training and validation"
+            f"{location}: expected at least 2 samples, as the last tenth is for validation;"
+            f" received {len(samples)}: return more, or a pair for training and validation"
         )
     return samples.first(count), samples.map(lambda array: array[count:])
 

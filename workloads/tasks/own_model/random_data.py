@@ -20,11 +20,11 @@ _INDEX_LOSSES = ("sparse_categorical_crossentropy", "SparseCategoricalCrossentro
 _BINARY_LOSSES = ("binary_crossentropy", "BinaryCrossentropy", "binary_focal_crossentropy")
 
 
-def random_data(model: Any, batch_size: int, place: str) -> DataSet:
+def random_data(model: Any, batch_size: int, location: str) -> DataSet:
     """Draw inputs and targets for a built model; raise `DataError` for another one.
 
     Inputs are uniform in [-1, 1], or integers that an Embedding takes. Targets are class numbers
-    for a sparse loss, 0 or 1 for a binary one, else uniform in [-1, 1]. `place` names the model.
+    for a sparse loss, 0 or 1 for a binary one, else uniform in [-1, 1]. `location` names the model.
     """
     try:
         inputs, outputs = model.inputs, model.outputs
@@ -32,14 +32,14 @@ def random_data(model: Any, batch_size: int, place: str) -> DataSet:
         inputs = outputs = None
     if not inputs or not outputs:
         raise DataError(
-            f"{place}: expected a model whose shapes are known, for random data; received a"
+            f"{location}: expected a model whose shapes are known, for random data; received a"
             f" {type(model).__name__} without any: begin it with keras.Input, or name a function"
             " that loads data (data: module:load)"
         )
     draw = np.random.default_rng(0)
     count = (_BATCHES + 1) * batch_size
     drawn_inputs = [_draw_input(model, tensor, count, draw) for tensor in inputs]
-    losses = _losses(model, len(outputs), place)
+    losses = _losses(model, len(outputs), location)
     drawn_targets = [
         _draw_target(tensor, loss, count, draw)
         for tensor, loss in zip(outputs, losses, strict=True)
@@ -50,11 +50,11 @@ def random_data(model: Any, batch_size: int, place: str) -> DataSet:
     return DataSet("random data", "", "NumPy, for the shapes of the model", train, validation)
 
 
-def no_random_data_for_module(place: str) -> DataError:
-    """Return the refusal of random data for the PyTorch module that is built at a place."""
+def no_random_data_for_module(location: str) -> DataError:
+    """Return the refusal of random data for the PyTorch module that is built at a location."""
     return DataError(
-        f"{place}: expected a function that loads the data, because a PyTorch module does not say"
-        " which shapes it takes; received none: name one (data: module:load)"
+        f"{location}: expected a function that loads the data, because a PyTorch module does not"
+        " say which shapes it takes; received none: name one (data: module:load)"
     )
 
 
@@ -84,7 +84,7 @@ def _draw_target(tensor: Any, loss: str, count: int, draw: np.random.Generator) 
     return draw.uniform(-1, 1, shape).astype(np.float32)
 
 
-def _losses(model: Any, outputs: int, place: str) -> list[str]:
+def _losses(model: Any, outputs: int, location: str) -> list[str]:
     """Return the name of the loss of each output."""
     if not model.compiled:  # only predictions are timed
         return [""] * outputs
@@ -96,7 +96,7 @@ def _losses(model: Any, outputs: int, place: str) -> list[str]:
         losses = list(loss) if isinstance(loss, list | tuple) else [loss] * outputs
     if len(losses) != outputs:
         raise DataError(
-            f"{place}: expected a loss for each of {outputs} outputs, for random data; received"
+            f"{location}: expected a loss for each of {outputs} outputs, for random data; received"
             f" {len(losses)}: name a function that loads data (data: module:load)"
         )
     return [

@@ -26,7 +26,7 @@ UserFunction = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class OwnFunctions:
-    """The two functions of a user, and the place of `load`; without it the data are random."""
+    """The two functions of a user, and the location of `load`; without it the data are random."""
 
     build: UserFunction
     data_entry: str | None = None
@@ -60,15 +60,15 @@ class OwnFunctions:
 
         model = call_with_settings(self.build, settings)
         if is_torch_module(model):
-            return with_functions_next_to(self.build, model, place_of(self.build), settings)
+            return with_functions_next_to(self.build, model, location_of(self.build), settings)
         if not isinstance(model, keras.Model):
             raise BadRequest(
-                f"{place_of(self.build)}: expected a keras.Model or a torch.nn.Module; received"
+                f"{location_of(self.build)}: expected a keras.Model or a torch.nn.Module; received"
                 f" {_described(model)}: return the model at the end of the function"
             )
         if not model.compiled and timed_work == "train":
             raise BadRequest(
-                f"{place_of(self.build)}: expected a compiled model; received one without"
+                f"{location_of(self.build)}: expected a compiled model; received one without"
                 " model.compile(optimizer=…, loss=…): call it before the function returns"
             )
         return model
@@ -81,13 +81,13 @@ class OwnFunctions:
         if self.load is None or self.data_entry is None:
             model = self.build_model(settings, "predict")  # its optimizer does not matter here
             if isinstance(model, OwnModule):
-                raise no_random_data_for_module(model.place)
-            return random_data(model, batch_size, place_of(self.build))
+                raise no_random_data_for_module(model.location)
+            return random_data(model, batch_size, location_of(self.build))
         # An import inside `load` may need a framework that is not this process's own.
         with visible_packages():
             seed_loading()
             loaded = call_with_settings(self.load, settings)
-            train, validation = read_loaded(loaded, place_of(self.load))
+            train, validation = read_loaded(loaded, location_of(self.load))
         return DataSet(
             self.data_entry,
             digest=digest_of(train, validation),
@@ -104,7 +104,7 @@ def call_with_settings(function: UserFunction, settings: Mapping[str, Any]) -> A
     return function(settings)
 
 
-def place_of(function: UserFunction) -> str:
+def location_of(function: UserFunction) -> str:
     """Return where a function is defined: `forecast.py:5: build`."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     name = getattr(function, "__name__", type(function).__name__)

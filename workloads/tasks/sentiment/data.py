@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workloads.data.cache import Arrays, load_or_make
+from workloads.data.corpora import rank_words, split_words, text_source
 from workloads.data.labelled import (
     LabelledData,
     Parts,
@@ -21,7 +22,6 @@ from workloads.data.labelled import (
 )
 from workloads.data.samples import Samples, Tokens, load_by_keras
 from workloads.data.sources import DOWNLOADS, data_digest, python_docs
-from workloads.data.text import rank_words, split_words, text_source
 from workloads.failures import DataError
 from workloads.tasks.sentiment.settings import SentimentSettings
 

@@ -55,17 +55,17 @@ def sqlite_path(uri: str) -> Path | None:
 
 def lies_below(uri: str, location: str) -> bool:
     """Return whether an address of artifacts is one within another one; `..` is resolved."""
-    (place, path), (parent_place, parent_path) = map(_place, (uri, location))
-    return place == parent_place and path.startswith(f"{parent_path.rstrip('/')}/")
+    (server, path), (parent_server, parent_path) = map(_server_and_path, (uri, location))
+    return server == parent_server and path.startswith(f"{parent_path.rstrip('/')}/")
 
 
-def _place(uri: str) -> tuple[str, str]:
-    """Return an address as the place that has it, and a path there without `..`."""
+def _server_and_path(uri: str) -> tuple[str, str]:
+    """Return the server of an address, empty for a file, and the path there without `..`."""
     parts = urllib.parse.urlsplit(uri)
     is_file = parts.scheme in ("", "file")
-    place = "" if is_file else f"{parts.scheme}://{parts.netloc}"
+    server = "" if is_file else f"{parts.scheme}://{parts.netloc}"
     path = urllib.parse.unquote(parts.path) if parts.scheme else uri
-    return place, posixpath.normpath(path)
+    return server, posixpath.normpath(path)
 
 
 def without_mlflow_passwords(text: str) -> str:

@@ -1,8 +1,8 @@
-"""Homes that were moved, or restored from a copy at another place.
+"""Homes that were moved, or restored from a copy in another folder.
 
 MLflow's database has absolute addresses of artifacts. Reading finds the artifacts of a home next to
 the database (`SqliteClient.folder`). Before MLflow itself writes, the addresses are corrected here:
-it would write to the old place.
+it would write to the old folder.
 """
 
 import logging

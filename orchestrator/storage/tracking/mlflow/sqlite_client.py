@@ -13,9 +13,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from orchestrator.storage.tracking.errors import StoreMissing
-from orchestrator.storage.tracking.mlflow import address, names
+from orchestrator.storage.tracking.mlflow import address, mlflow_names
 from orchestrator.storage.tracking.tracker import StoredRun
+from orchestrator.storage.tracking.tracking_errors import StoreMissing
 
 _EXPERIMENTS = (
     "SELECT CAST(experiment_id AS TEXT) AS experiment_id, name, lifecycle_stage FROM experiments"
@@ -98,7 +98,7 @@ class SqliteClient:
             values += [name, value] if kind == "tags" else [value]
         clauses.append(f"experiment_id IN ({', '.join('?' * len(experiment_ids))})")
         query = f"{_RUNS} WHERE {' AND '.join(clauses)} ORDER BY start_time"
-        is_whole = names.PARENT_TAG not in filter_string
+        is_whole = mlflow_names.PARENT_TAG not in filter_string
         rows = self._rows(query, *values, *experiment_ids)
         return (self._stored_run(row, is_whole=is_whole) for row in rows)
 
@@ -112,7 +112,7 @@ class SqliteClient:
         files = folder.iterdir() if folder.is_dir() else ()
         return [SimpleNamespace(path=file.name) for file in files]
 
-    def places(self, run_id: str) -> tuple[str, str]:
+    def locations(self, run_id: str) -> tuple[str, str]:
         """Return the addresses of a run's artifacts, and of its experiment's."""
         run = self._run(run_id)
         (experiment,) = self._rows(_LOCATION, run.experiment)
@@ -138,12 +138,12 @@ class SqliteClient:
         maps: dict[str, Any] = {
             name: dict(self._database.execute(q, [row.run_uuid])) for name, q in queries.items()
         }
-        maps["tags"] = names.tags_of(maps["tags"])
+        maps["tags"] = mlflow_names.tags_of(maps["tags"])
         return StoredRun(
             row.run_uuid,
             row.experiment,
             row.name or "",
-            names.run_status(row.status),
+            mlflow_names.run_status(row.status),
             row.start_time or 0,
             **maps,
             end_ms=row.end_time or 0,

@@ -3,7 +3,7 @@
 A sweep's name is an experiment, and its files are artifacts.
 
 MLflow is imported on demand, which takes three seconds: SQLite files are read without it. Every
-error of MLflow is raised as a `TrackingError` (`errors`).
+error of MLflow is raised as a `TrackingError` (`mlflow_errors`).
 """
 
 import fcntl
@@ -21,18 +21,18 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.core.trial import DatasetRecord, canonical, digest
-from orchestrator.storage.tracking.errors import TrackingError
 from orchestrator.storage.tracking.limits import entity_name
 from orchestrator.storage.tracking.mlflow import (
     address,
+    mlflow_names,
     moved_homes,
-    names,
     sqlite_client,
     ui_views,
 )
-from orchestrator.storage.tracking.mlflow.errors import mlflow_errors_translated
-from orchestrator.storage.tracking.records import SOURCE_TAG, Answer, Manifest
+from orchestrator.storage.tracking.mlflow.mlflow_errors import mlflow_errors_translated
+from orchestrator.storage.tracking.stored_records import SOURCE_TAG, Answer, Manifest
 from orchestrator.storage.tracking.tracker import Point, RunStatus, StoredRun, TrialContent
+from orchestrator.storage.tracking.tracking_errors import TrackingError
 from orchestrator.storage.tracking.trial_content import param_texts
 
 # MLflow 3.17, mlflow/utils/validation.py: MAX_METRICS_PER_BATCH, MAX_PARAMS_TAGS_PER_BATCH,
@@ -93,7 +93,7 @@ class MlflowStore:
         else:
             experiment = self._experiment(name)
             ids = [experiment] if experiment else []
-        return list(self._search(ids, names.SWEEP_RUNS)) if ids else []
+        return list(self._search(ids, mlflow_names.SWEEP_RUNS)) if ids else []
 
     def create_sweep_run(
         self, sweep: str, name: str, start_ms: int, tags: Mapping[str, str]
@@ -111,17 +111,17 @@ class MlflowStore:
         deleted: bool = False,
     ) -> Iterator[StoredRun]:
         """Yield the runs of a sweep's trials in order of their start, page by page."""
-        conditions = [names.trial_runs_filter(sweep_run.run_id)]
+        conditions = [mlflow_names.trial_runs_filter(sweep_run.run_id)]
         if tag is not None:
-            conditions.append(f"tags.`{names.mlflow_tag(tag[0])}` = '{tag[1]}'")
+            conditions.append(f"tags.`{mlflow_names.mlflow_tag(tag[0])}` = '{tag[1]}'")
         if status is not None:
-            conditions.append(f"attributes.status = '{names.mlflow_status(status)}'")
+            conditions.append(f"attributes.status = '{mlflow_names.mlflow_status(status)}'")
         return self._search([sweep_run.experiment_id], " and ".join(conditions), deleted=deleted)
 
     def create_trial_run(self, sweep_run: StoredRun, content: TrialContent) -> StoredRun:
         """Make the run of a trial, in the colour of its arm."""
         tags = {
-            names.PARENT_TAG: sweep_run.run_id,
+            mlflow_names.PARENT_TAG: sweep_run.run_id,
             **content.tags,
             **ui_views.colour_tags(content.arm_index),
         }
@@ -178,27 +178,27 @@ class MlflowStore:
             self._log_model(run, target)
 
     def _log_model(self, run: StoredRun, folder: Path) -> None:
-        model_id = run.tags.get(names.MODEL_TAG, "").removeprefix("models:/")
+        model_id = run.tags.get(mlflow_names.MODEL_TAG, "").removeprefix("models:/")
         if not model_id:
             name = f"block-{run.tags['block']}"
             made = self._client.create_logged_model(run.experiment_id, name, run.run_id)
             model_id = str(made.model_id)
-            self.log(run.run_id, tags={names.MODEL_TAG: f"models:/{model_id}"})
+            self.log(run.run_id, tags={mlflow_names.MODEL_TAG: f"models:/{model_id}"})
             self._client.log_outputs(
                 run.run_id, [import_mlflow().entities.LoggedModelOutput(model_id, 0)]
             )
-        place = self._client.get_logged_model(model_id).artifact_location
-        self._expect_below(place, self._location(run.experiment_id))
+        uri = self._client.get_logged_model(model_id).artifact_location
+        self._expect_below(uri, self._location(run.experiment_id))
         self._client.log_model_artifacts(model_id, str(folder))
         self._client.finalize_logged_model(model_id, "READY")
 
     def delete_tag(self, run_id: str, name: str) -> None:
         """Remove a tag that the run has."""
-        self._client.delete_tag(run_id, names.mlflow_tag(name))
+        self._client.delete_tag(run_id, mlflow_names.mlflow_tag(name))
 
     def set_status(self, run_id: str, status: RunStatus, end_ms: int | None = None) -> None:
         """Set a run's status; with `end_ms` it has ended."""
-        word = names.mlflow_status(status)
+        word = mlflow_names.mlflow_status(status)
         if end_ms is None:
             self._client.update_run(run_id, status=word)
         else:
@@ -210,7 +210,7 @@ class MlflowStore:
 
     def write_file(self, run_id: str, path: str, content: str | Path) -> None:
         """Write a text, or a copy of a file, as an artifact, and replace one of that path."""
-        self._expect_own_place(run_id)
+        self._expect_own_location(run_id)
         if isinstance(content, str):
             self._client.log_text(run_id, content, path)
             return
@@ -222,13 +222,13 @@ class MlflowStore:
 
     def files(self, run_id: str) -> list[str]:
         """Return the names of the files and folders at the top of a run's artifacts."""
-        self._expect_own_place(run_id)
+        self._expect_own_location(run_id)
         return [info.path for info in self._client.list_artifacts(run_id)]
 
     @contextmanager
     def file(self, run_id: str, path: str) -> Iterator[Path]:
         """Give an artifact as a file that exists while the context lasts."""
-        self._expect_own_place(run_id)
+        self._expect_own_location(run_id)
         if self._quick:
             with mlflow_errors_translated(self.shown):
                 local = self._quick.folder(run_id) / path
@@ -242,11 +242,11 @@ class MlflowStore:
                 )
             yield Path(local)
 
-    def _expect_own_place(self, run_id: str) -> None:
+    def _expect_own_location(self, run_id: str) -> None:
         """Refuse a run whose artifacts are not below its experiment: any folder could be meant."""
         if self._quick:
             with mlflow_errors_translated(self.shown):
-                self._expect_below(*self._quick.places(run_id))
+                self._expect_below(*self._quick.locations(run_id))
         else:
             info = self._client.get_run(run_id).info
             self._expect_below(info.artifact_uri, self._location(info.experiment_id))
@@ -285,7 +285,7 @@ class MlflowStore:
             run_id,
             params={key: text for key, text in params.items() if key not in run.params},
             tags={
-                names.NOTE_TAG: note,
+                mlflow_names.NOTE_TAG: note,
                 SOURCE_TAG: answer.source,
                 **{f"latest.{key}": text for key, text in changed.items()},
             },
@@ -345,9 +345,9 @@ class MlflowStore:
     def _describe_experiment(self, experiment_id: str, text: str) -> None:
         """Set an experiment's description, unless a person has written another one."""
         tags = self._client.get_experiment(experiment_id).tags
-        before = tags.get(names.NOTE_TAG, "")
-        if not before or digest(before) == tags.get(names.NOTE_DIGEST_TAG):
-            described = {names.NOTE_TAG: text, names.NOTE_DIGEST_TAG: digest(text)}
+        before = tags.get(mlflow_names.NOTE_TAG, "")
+        if not before or digest(before) == tags.get(mlflow_names.NOTE_DIGEST_TAG):
+            described = {mlflow_names.NOTE_TAG: text, mlflow_names.NOTE_DIGEST_TAG: digest(text)}
             self._tag_experiment(experiment_id, described)
 
     def _create_run(
@@ -355,7 +355,7 @@ class MlflowStore:
     ) -> StoredRun:
         with _without_retries():
             # A retried POST whose first answer was only late would make a second run.
-            all_tags = {**names.SOURCE_TAGS, **_mlflow_tags(tags)}
+            all_tags = {**mlflow_names.SOURCE_TAGS, **_mlflow_tags(tags)}
             run = self._client.create_run(experiment_id, start_ms, all_tags, name)
         return StoredRun(run.info.run_id, experiment_id, name, "running", start_ms, dict(tags))
 
@@ -424,9 +424,9 @@ def _to_stored_run(run: Any) -> StoredRun:
         info.run_id,
         info.experiment_id,
         info.run_name or "",
-        names.run_status(info.status),
+        mlflow_names.run_status(info.status),
         info.start_time or 0,
-        names.tags_of(run.data.tags),
+        mlflow_names.tags_of(run.data.tags),
         dict(run.data.params),
         dict(run.data.metrics),
         info.end_time or 0,
@@ -434,7 +434,7 @@ def _to_stored_run(run: Any) -> StoredRun:
 
 
 def _mlflow_tags(tags: Mapping[str, str]) -> dict[str, str]:
-    return {names.mlflow_tag(name): text for name, text in tags.items()}
+    return {mlflow_names.mlflow_tag(name): text for name, text in tags.items()}
 
 
 def _probe(uri: str) -> None:

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.core.arms import Arm
-from orchestrator.core.names import known_implementation
+from orchestrator.core.selectors import known_implementation
 from orchestrator.core.trial import canonical
-from orchestrator.storage.tracking.mlflow import names
-from orchestrator.storage.tracking.records import Manifest
+from orchestrator.storage.tracking.mlflow import mlflow_names
+from orchestrator.storage.tracking.stored_records import Manifest
 from workloads.backends.registry import is_compiled
 from workloads.implementations import parse_implementation
 from workloads.metrics import find_metric
@@ -42,7 +42,7 @@ def view_tags(parent_id: str, manifest: Manifest, settings: Collection[str]) -> 
     ]
     state = {
         **_VIEW["state"],
-        "searchFilter": names.trial_runs_filter(parent_id),
+        "searchFilter": mlflow_names.trial_runs_filter(parent_id),
         "selectedColumns": columns,
         "columnOrder": [*_VIEW["widths_px"], *columns],
         "columnWidths": {**_VIEW["widths_px"], **dict.fromkeys(columns, _VIEW["width_px"])},
@@ -66,7 +66,10 @@ def view_link(address: str, experiment_id: str, parent_id: str, **shown: str) ->
 
 def sweeps_link(address: str, experiment_ids: Sequence[str]) -> str:
     """Return the link to charts that compare all generations of these sweeps."""
-    shown = {"experiments": canonical(sorted(experiment_ids)), "searchFilter": names.SWEEP_RUNS}
+    shown = {
+        "experiments": canonical(sorted(experiment_ids)),
+        "searchFilter": mlflow_names.SWEEP_RUNS,
+    }
     return _link(f"{address}/#/compare-experiments/s", {**shown, **_CHARTS})
 
 
@@ -134,5 +137,5 @@ def _factors(arms: Sequence[Arm]) -> list[str]:
 
 
 def _card(kind: str, section: str, name: str, **parts: object) -> dict[str, Any]:
-    place = {"uuid": f"{kind} {name}", "metricSectionId": section}
-    return {**_VIEW["chart"], **place, "type": kind, **parts}
+    identity = {"uuid": f"{kind} {name}", "metricSectionId": section}
+    return {**_VIEW["chart"], **identity, "type": kind, **parts}

@@ -24,7 +24,7 @@ from orchestrator.execution.telemetry.gpu_gauge import GpuGauge
 from orchestrator.execution.telemetry.node_gauge import Neighbours, NodeGauge
 from orchestrator.execution.telemetry.readings import NodeReading
 from orchestrator.execution.telemetry.sensors import CpuClocks, Rapl
-from orchestrator.execution.telemetry.summary import summarise_telemetry
+from orchestrator.execution.telemetry.telemetry_summary import summarise_telemetry
 from tests.commands import wait_for
 from tests.nvml.simulated import (
     DRIVER_NOT_LOADED,
@@ -186,9 +186,9 @@ def pid() -> Iterator[int]:
 
 @pytest.fixture(autouse=True)
 def short_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orchestrator.execution.telemetry.summary.LEAST_S", 0.2)
-    monkeypatch.setattr("orchestrator.execution.telemetry.summary.LEAST_WINDOW_S", 0.1)
-    monkeypatch.setattr("orchestrator.execution.telemetry.summary.LEAST_LOAD_S", 0.1)
+    monkeypatch.setattr("orchestrator.execution.telemetry.telemetry_summary.LEAST_S", 0.2)
+    monkeypatch.setattr("orchestrator.execution.telemetry.telemetry_summary.LEAST_WINDOW_S", 0.1)
+    monkeypatch.setattr("orchestrator.execution.telemetry.telemetry_summary.LEAST_LOAD_S", 0.1)
     for name, value in (("WHOLE_S", 0.1), ("COUNTER_S", 0.05), ("POWER_S", 0.05), ("REST", 1.0)):
         monkeypatch.setattr(f"{SAMPLER}._{name}", value)
 

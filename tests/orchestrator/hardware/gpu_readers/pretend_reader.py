@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from orchestrator.hardware.gpu_readers.reader import (
+from orchestrator.hardware.gpu_readers.gpu_reader import (
     ClockState,
     GpuDevice,
     GpuDriver,

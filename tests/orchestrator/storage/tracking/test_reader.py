@@ -16,17 +16,17 @@ from orchestrator.core.criteria import (
     ReportCriteria,
 )
 from orchestrator.core.trial import ConfigValue, FinishedTrial
-from orchestrator.storage.tracking import records, trial_table
-from orchestrator.storage.tracking.errors import (
+from orchestrator.storage.tracking import stored_records, trial_table
+from orchestrator.storage.tracking.reader import find, list_sweeps, read_rows, read_stored_sweep
+from orchestrator.storage.tracking.stored_records import LEASE_TAG, RECORD_TAG
+from orchestrator.storage.tracking.tracker import StoredRun, Tracker
+from orchestrator.storage.tracking.tracking_errors import (
     Damaged,
     Outdated,
     SweepNotFound,
     TrackingError,
     WrongVersion,
 )
-from orchestrator.storage.tracking.reader import find, list_sweeps, read_rows, read_stored_sweep
-from orchestrator.storage.tracking.records import LEASE_TAG, RECORD_TAG
-from orchestrator.storage.tracking.tracker import StoredRun, Tracker
 from orchestrator.storage.tracking.trial_table import read_stored_rows, read_table
 from tests.building.arms import PORTABLE, XLA
 from tests.building.stores import build_opening
@@ -195,9 +195,11 @@ def change_tag(home: Path, tag: str, old: str, new: str, block: int | None = Non
     tracker(home).log(run.run_id, tags={tag: run.tags[tag].replace(old, new)})
 
 
-@pytest.mark.parametrize(("tag", "form"), [(RECORD_TAG, records.TRIAL), (LEASE_TAG, records.LEASE)])
+@pytest.mark.parametrize(
+    ("tag", "form"), [(RECORD_TAG, stored_records.TRIAL), (LEASE_TAG, stored_records.LEASE)]
+)
 def test_a_store_of_a_format_that_is_not_read_is_refused(
-    home: Path, tag: str, form: records.Form[Any]
+    home: Path, tag: str, form: stored_records.Form[Any]
 ) -> None:
     record(home, build_full_trial(0))
     change_tag(home, tag, f'"version":{form.format.number}', '"version":99')
@@ -216,7 +218,10 @@ def test_a_store_of_former_formats_is_read_and_continued(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record(home, build_full_trial(0), build_full_trial(1))
-    former = {form: form.format for form in (records.TRIAL, records.MANIFEST, records.LEASE)}
+    former = {
+        form: form.format
+        for form in (stored_records.TRIAL, stored_records.MANIFEST, stored_records.LEASE)
+    }
 
     def next_trial(content: dict[str, Any]) -> dict[str, Any]:
         return content | {"outcome": content["outcome"] | {"cost_basis": "a bill"}}
@@ -233,7 +238,7 @@ def test_a_store_of_former_formats_is_read_and_continued(
     record(home, build_full_trial(2))
     assert [trial.block for trial in trials(home)] == [0, 1, 2]
     with tracker(home).file(parent(home).run_id, "sweep.json") as written:
-        number = former[records.MANIFEST].number + 1
+        number = former[stored_records.MANIFEST].number + 1
         assert json.loads(written.read_text())["version"] == number
 
 

@@ -19,7 +19,6 @@ from psutil import STATUS_ZOMBIE
 from orchestrator.core.trial import FinishedTrial
 from orchestrator.storage.lock import Owner
 from orchestrator.storage.private_files import NotOurs
-from orchestrator.storage.tracking.errors import NotRecorded, StoreAway, TrackingError
 from orchestrator.storage.tracking.recorder import Recorder, RecorderDied, RecorderProcess
 from orchestrator.storage.tracking.recorder_calls import (
     CloseSweep,
@@ -27,8 +26,9 @@ from orchestrator.storage.tracking.recorder_calls import (
     RecorderCall,
     RecordTrials,
 )
-from orchestrator.storage.tracking.records import LEASE, LEASE_TAG, Lease, record_of
+from orchestrator.storage.tracking.stored_records import LEASE, LEASE_TAG, Lease, record_of
 from orchestrator.storage.tracking.trackers import open_tracker
+from orchestrator.storage.tracking.tracking_errors import NotRecorded, StoreAway, TrackingError
 from tests.building.arms import XLA
 from tests.building.stores import build_opening
 from tests.building.trials import build_failed_trial, build_full_trial

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from orchestrator.core.trial import DatasetRecord
-from orchestrator.storage.tracking.errors import TrackingError
-from orchestrator.storage.tracking.records import LEASE_TAG, SOURCE_TAG, Answer
+from orchestrator.storage.tracking.stored_records import LEASE_TAG, SOURCE_TAG, Answer
 from orchestrator.storage.tracking.tracker import Point, StoredRun, Tracker, read_run_text
 from orchestrator.storage.tracking.trackers import create_tracker, open_tracker
+from orchestrator.storage.tracking.tracking_errors import TrackingError
 from orchestrator.storage.tracking.trial_content import trial_content
 from tests.building.arms import PORTABLE, XLA
 from tests.building.stores import build_home, build_opening

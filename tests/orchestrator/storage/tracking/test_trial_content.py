@@ -17,7 +17,7 @@ from orchestrator.core.trial import (
     Trial,
 )
 from orchestrator.storage.tracking.limits import entity_name
-from orchestrator.storage.tracking.records import RECORD_TAG, TRIAL
+from orchestrator.storage.tracking.stored_records import RECORD_TAG, TRIAL
 from orchestrator.storage.tracking.trial_content import run_name, trial_content
 from tests.building.arms import XLA
 from tests.building.hardware import build_cpu_use

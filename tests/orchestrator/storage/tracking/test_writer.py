@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from orchestrator.storage.lock import Owner
-from orchestrator.storage.tracking.errors import (
+from orchestrator.storage.tracking.reader import find, read_stored_sweep
+from orchestrator.storage.tracking.stored_records import LEASE, LEASE_S, LEASE_TAG, RENEWAL_S, Lease
+from orchestrator.storage.tracking.tracker import StoredRun, Tracker
+from orchestrator.storage.tracking.tracking_errors import (
     ContentRefused,
     LeaseHeld,
     OtherSweep,
     StoreAway,
     TrackingError,
 )
-from orchestrator.storage.tracking.reader import find, read_stored_sweep
-from orchestrator.storage.tracking.records import LEASE, LEASE_S, LEASE_TAG, RENEWAL_S, Lease
-from orchestrator.storage.tracking.tracker import StoredRun, Tracker
 from orchestrator.storage.tracking.trial_content import trial_content
 from tests.building.stores import build_opening
 from tests.building.trials import IDENTITY, build_failed_trial, build_full_trial

@@ -12,10 +12,10 @@ from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 from mlflow.models import Model as MLmodel
 
-from orchestrator.storage.tracking.errors import TrackingError
-from orchestrator.storage.tracking.mlflow import names, sqlite_client
+from orchestrator.storage.tracking.mlflow import mlflow_names, sqlite_client
 from orchestrator.storage.tracking.reader import find, list_sweeps, read_rows, read_stored_sweep
-from orchestrator.storage.tracking.records import Answer
+from orchestrator.storage.tracking.stored_records import Answer
+from orchestrator.storage.tracking.tracking_errors import TrackingError
 from orchestrator.storage.tracking.trial_table import to_rows
 from orchestrator.storage.tracking.writer import unpack_model
 from tests.building.stores import build_home, build_opening, mlflow_address
@@ -119,9 +119,9 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> RecordedSweep:
         status = sweep_run(home).info.status
         opened.record([build_full_trial()])
         opened.close("complete", {}, Answer("×" * 9_000, params={"baseline": "x"}))
-        note = sweep_run(home).data.tags[names.NOTE_TAG]
-        on_experiment = client.get_experiment("1").tags[names.NOTE_TAG]
-        client.set_experiment_tag("1", names.NOTE_TAG, OWN_NOTE)
+        note = sweep_run(home).data.tags[mlflow_names.NOTE_TAG]
+        on_experiment = client.get_experiment("1").tags[mlflow_names.NOTE_TAG]
+        client.set_experiment_tag("1", mlflow_names.NOTE_TAG, OWN_NOTE)
         opened.open(build_opening())
         opened.close("failed", {}, Answer("later", params={"baseline": "y"}))
     return RecordedSweep(home, status, note, on_experiment)
@@ -141,7 +141,7 @@ def test_a_long_answer_is_cut_for_the_note_of_run_and_experiment(recorded: Recor
 
 def test_a_note_of_a_person_is_kept(recorded: RecordedSweep) -> None:
     client = MlflowClient(tracking_uri=mlflow_address(recorded.home))
-    assert client.get_experiment("1").tags[names.NOTE_TAG] == OWN_NOTE
+    assert client.get_experiment("1").tags[mlflow_names.NOTE_TAG] == OWN_NOTE
 
 
 def test_the_parent_run_has_few_tags_and_what_a_later_start_changed(

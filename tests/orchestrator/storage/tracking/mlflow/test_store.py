@@ -16,16 +16,16 @@ import pytest
 from mlflow import MlflowClient
 from sqlalchemy.exc import OperationalError
 
-from orchestrator.storage.tracking.errors import StoreAway, SweepNotFound, TrackingError
 from orchestrator.storage.tracking.mlflow import ui_views
 from orchestrator.storage.tracking.mlflow.address import (
     root_url,
     without_mlflow_passwords,
 )
-from orchestrator.storage.tracking.mlflow.errors import mlflow_errors_translated
+from orchestrator.storage.tracking.mlflow.mlflow_errors import mlflow_errors_translated
 from orchestrator.storage.tracking.mlflow.store import MlflowStore
 from orchestrator.storage.tracking.reader import find, read_stored_sweep
 from orchestrator.storage.tracking.tracker import StoredRun
+from orchestrator.storage.tracking.tracking_errors import StoreAway, SweepNotFound, TrackingError
 from orchestrator.storage.tracking.trial_content import trial_content
 from orchestrator.storage.tracking.writer import Writer
 from tests.building.stores import build_home, build_opening, mlflow_address

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from orchestrator.storage.tracking.records import HIDDEN
+from orchestrator.storage.tracking.stored_records import HIDDEN
 from orchestrator.storage.tracking.tracker import RunStatus
 
 PARENT_TAG = "mlflow.parentRunId"

@@ -6,7 +6,7 @@ import pytest
 from ray._private.label_utils import validate_label_key, validate_label_selector_value
 
 from orchestrator.core.arms import Arm, Usage
-from orchestrator.core.names import carries, is_condition, is_key, names_arm, selects
+from orchestrator.core.selectors import carries, is_condition, is_key, names_arm, selects
 from orchestrator.planning.objectives import arms_read
 from orchestrator.spec import Objective
 from tests.building.arms import ARMS_OF_CELLS

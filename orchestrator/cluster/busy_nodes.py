@@ -7,7 +7,7 @@ from orchestrator.cluster.connection import run_on_nodes
 from orchestrator.core.caller import as_typed
 from orchestrator.core.errors import Refusal
 from orchestrator.core.text import duration
-from orchestrator.hardware import Node, OtherWork, ProcessAddress, observe_other_work
+from orchestrator.hardware import Node, OtherProcesses, ProcessAddress, observe_other_processes
 
 _ANSWER_S = 15.0
 """A node that has not answered by then is left out: what is said of it is advice only."""
@@ -25,14 +25,14 @@ class StillBusy(Refusal):
     is_away = True  # the same command may succeed later
 
 
-def observe_nodes(nodes: Sequence[Node]) -> dict[str, OtherWork]:
+def observe_nodes(nodes: Sequence[Node]) -> dict[str, OtherProcesses]:
     """Look at these nodes of the connected cluster at once; return what is seen by host name."""
     driver = ProcessAddress.of_this_process()
-    seen = run_on_nodes(lambda: observe_other_work(driver), nodes, timeout_s=_ANSWER_S)
+    seen = run_on_nodes(lambda: observe_other_processes(driver), nodes, timeout_s=_ANSWER_S)
     return {node.profile.hostname: work for node, work in seen if work is not None}
 
 
-def describe_busy(seen: Mapping[str, OtherWork], limit_pct: float) -> str | None:
+def describe_busy(seen: Mapping[str, OtherProcesses], limit_pct: float) -> str | None:
     """Return what others take of the busy machines; None if none of them is busy.
 
     Of several machines the busiest are named.
@@ -58,7 +58,7 @@ def start_line(busy: str, *, waits: bool) -> str:
 
 
 def wait_until_quiet(
-    look: Callable[[], Mapping[str, OtherWork]],
+    look: Callable[[], Mapping[str, OtherProcesses]],
     limit_pct: float,
     wait_s: float,
     *,

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
+from orchestrator.hardware.gpu_readers.gpu_reader import GpuReader
 from orchestrator.hardware.gpu_readers.nvml import NvmlReader
-from orchestrator.hardware.gpu_readers.reader import GpuReader
 
 READERS: tuple[GpuReader, ...] = (NvmlReader(),)
 """In the order in which they are asked."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from orchestrator.core.arms import Arm
-from orchestrator.core.names import known_implementation
+from orchestrator.core.selectors import known_implementation
 from orchestrator.core.text import counted
 from workloads.implementations import PRECISIONS
 

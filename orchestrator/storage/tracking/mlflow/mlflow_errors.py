@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from orchestrator.core.errors import one_line
-from orchestrator.storage.tracking.errors import ContentRefused, StoreAway, TrackingError
 from orchestrator.storage.tracking.mlflow import address
+from orchestrator.storage.tracking.tracking_errors import ContentRefused, StoreAway, TrackingError
 
 _SHOWN = 600  # characters of an error: SQLAlchemy quotes whole statements
 _CONTENT_ERRORS = ("INVALID_PARAMETER_VALUE", "BAD_REQUEST")

@@ -182,12 +182,12 @@ def zipf_corpus(length: int, vocabulary: int) -> EncodedText:
     restarts = draws[:, 0] < ZIPF["restart"]
     restarts[:1] = True
     last = np.maximum.accumulate(np.where(restarts, steps, 0))
-    places = (draws[last, 1] + ZIPF["turn"] * (steps - last)) % 1.0
+    positions = (draws[last, 1] + ZIPF["turn"] * (steps - last)) % 1.0
     draw = np.random.default_rng([int(ZIPF["seed"]), vocabulary - 1])
     owners = draw.permutation(np.arange(1, vocabulary, dtype=np.int32))  # of the circle's arcs
     shares = owners ** -ZIPF["exponent"]
     ends = np.cumsum(shares / shares.sum())
-    tokens = owners[np.searchsorted(ends[:-1], places, side="right")]
+    tokens = owners[np.searchsorted(ends[:-1], positions, side="right")]
     texts = (UNKNOWN_TOKEN, *(f"w{word}" for word in range(1, vocabulary)))
     return EncodedText(tokens, texts, "word")
 
@@ -281,8 +281,8 @@ def cut_streams(
             )
         starts = np.arange(batch_size) * stream_length
         steps = np.arange(batches)[:, None, None] * sequence_length + starts[:, None]
-        places = (steps + np.arange(sequence_length)).reshape(-1, sequence_length)
-        return Samples(stream[places], stream[places + 1])
+        positions = (steps + np.arange(sequence_length)).reshape(-1, sequence_length)
+        return Samples(stream[positions], stream[positions + 1])
 
     training, validation = split_stream(tokens)
     return cut(training, "training"), cut(validation, "validation")

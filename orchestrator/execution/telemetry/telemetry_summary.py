@@ -30,7 +30,7 @@ LOAD_S = 2.0
 between samples. The kernel counts it in steps of 10 ms."""
 
 LEAST_LOAD_S = 0.5
-"""In a shorter trial the recording of the previous one would count for more than other work."""
+"""In a shorter trial the recording of the previous one would outweigh other processes."""
 
 _DENSE = 0.95
 """Shorter epochs are measured if they make at least this share of the time from the first to the

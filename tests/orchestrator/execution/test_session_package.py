@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.execution.session_functions import FunctionUnusable, functions_as_entries
+from orchestrator.execution.session_package import FunctionUnusable, functions_as_entries
 from orchestrator.execution.trainer_process import trainer_command, trainer_environment
 from workloads.own_code import code_folders, find_package, read_code
 from workloads.session_functions import load_functions

@@ -41,7 +41,7 @@ _LEAST_PCT = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class OtherWork:
+class OtherProcesses:
     """What others took, in percent of the CPUs that this process may use.
 
     `others_pct` includes `host_pct`, the time that the machine's host kept for itself. `processes`
@@ -88,7 +88,7 @@ class ProcessAddress:
         return cls(socket.gethostname(), os.getpid())
 
 
-def observe_other_work(driver: ProcessAddress | None = None) -> OtherWork | None:
+def observe_other_processes(driver: ProcessAddress | None = None) -> OtherProcesses | None:
     """Look for `LOOK_S` seconds; None if the operating system does not tell.
 
     `driver` is the process that runs the sweep. On its own machine neither it nor what it has
@@ -109,17 +109,17 @@ class Look:
     """A look at the machine in a thread, while this process does something else."""
 
     def __init__(self) -> None:
-        self._seen: OtherWork | None = None
+        self._seen: OtherProcesses | None = None
         self._thread = threading.Thread(target=self._run, daemon=True, name="look")
         self._thread.start()
 
-    def result(self) -> OtherWork | None:
+    def result(self) -> OtherProcesses | None:
         """Return what was seen, once the look is over."""
         self._thread.join()
         return self._seen
 
     def _run(self) -> None:
-        self._seen = observe_other_work()
+        self._seen = observe_other_processes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +183,7 @@ class _Snapshot:
         total_s = busy_s + steal_s + sum(t.idle + t.iowait for t in times)
         return cls(busy_s, total_s, steal_s, processes)
 
-    def until(self, later: "_Snapshot", own_roots: Collection[int]) -> OtherWork | None:
+    def until(self, later: "_Snapshot", own_roots: Collection[int]) -> OtherProcesses | None:
         """Return what others than these processes and their children took between two snapshots."""
         total_s = later.total_s - self.total_s
         if total_s <= 0:
@@ -207,7 +207,7 @@ class _Snapshot:
         by_name[_SHORT_LIVED] = others_s - host_s - math.fsum(by_name.values())
         shares = {name: 100 * used_s / total_s for name, used_s in by_name.items()}
         in_order = sorted(shares.items(), key=lambda item: -item[1])
-        return OtherWork(
+        return OtherProcesses(
             min(100.0, 100 * others_s / total_s),
             100 * host_s / total_s,
             {name: share for name, share in in_order if share >= _LEAST_PCT},

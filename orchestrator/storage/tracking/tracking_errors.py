@@ -13,12 +13,12 @@ class TrackingError(Refusal, RuntimeError):
 
     __module__ = "rnnsweep"
 
-    def __init__(self, place: str, expected: str, received: str, next_step: str) -> None:
-        super().__init__(place, expected, received, next_step)
+    def __init__(self, source: str, expected: str, received: str, next_step: str) -> None:
+        super().__init__(source, expected, received, next_step)
 
     def __str__(self) -> str:
-        place, expected, received, next_step = self.args
-        return f"{place}: expected {expected}, received {received}. {next_step}"
+        source, expected, received, next_step = self.args
+        return f"{source}: expected {expected}, received {received}. {next_step}"
 
 
 class StoreAway(TrackingError):

@@ -19,7 +19,7 @@ from orchestrator.execution.telemetry.readings import (
     SampleBuffer,
     TimeWindow,
 )
-from orchestrator.execution.telemetry.summary import (
+from orchestrator.execution.telemetry.telemetry_summary import (
     POINTS,
     curves,
     energy_of,

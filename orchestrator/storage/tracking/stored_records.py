@@ -17,8 +17,8 @@ from orchestrator.core.records import Direction
 from orchestrator.core.start_command import UNKNOWN_START, StartCommand
 from orchestrator.core.trial import FinishedTrial, ImpossibleArm, SweepIdentity, validated_json
 from orchestrator.storage.lock import Owner
-from orchestrator.storage.tracking.errors import Damaged, WrongVersion
 from orchestrator.storage.tracking.limits import TAG_LIMIT
+from orchestrator.storage.tracking.tracking_errors import Damaged, WrongVersion
 
 _T = TypeVar("_T")
 
@@ -143,45 +143,45 @@ class Form(Generic[_T]):
         stored = _Versioned(self.format.number, this_rnnsweep(), content)
         return validated_json(self._adapter, stored).decode()
 
-    def load(self, text: str, place: str) -> _T:
-        """Return the content of a text; `place` is its address, for messages.
+    def load(self, text: str, source: str) -> _T:
+        """Return the content of a text; `source` is its address, for messages.
 
         Raise `WrongVersion` for a format number that is not read, `Damaged` for no such text.
         """
         try:
             stored = self._adapter.validate_json(text)
         except ValidationError as error:
-            return self._load_other(text, place, error)
+            return self._load_other(text, source, error)
         if stored.version == self.format.number:
             return stored.content
-        return self._load_other(text, place, None)
+        return self._load_other(text, source, None)
 
     def _number_of(self, text: str) -> object:
         """Return the format number of a text; the present one if it is no JSON object."""
         value = _object(text)
         return self.format.number if value is None else value.get("version")
 
-    def _load_other(self, text: str, place: str, problem: ValidationError | None) -> _T:
+    def _load_other(self, text: str, source: str, problem: ValidationError | None) -> _T:
         """Load a text of a former number; raise `WrongVersion`, or `Damaged` for the problem."""
         number, value = self._number_of(text), _object(text) or {}
         if not self.format.reads(number):
             writer = written_by(value.get("written_by"))
-            raise WrongVersion(self.format.refusal(place, number, writer))
+            raise WrongVersion(self.format.refusal(source, number, writer))
         if problem is None or number != self.format.number:
             try:
                 return self._migrated(value)
             except (AttributeError, LookupError, TypeError, ValueError) as error:
-                raise self._damaged(place, error) from error
-        raise self._damaged(place, problem) from problem
+                raise self._damaged(source, error) from error
+        raise self._damaged(source, problem) from problem
 
     def _migrated(self, value: dict[str, Any]) -> _T:
         content = self.format.migrate(value["content"], value["version"])
         head = {"version": self.format.number, "written_by": dataclasses.asdict(WrittenBy())}
         return self._adapter.validate_json(json.dumps({**head, "content": content})).content
 
-    def _damaged(self, place: str, error: Exception) -> Damaged:
+    def _damaged(self, source: str, error: Exception) -> Damaged:
         reason = first_problem(error) if isinstance(error, ValidationError) else one_line(error)
-        return Damaged(place, self.format.name, reason, "`rnnsweep run` writes it again")
+        return Damaged(source, self.format.name, reason, "`rnnsweep run` writes it again")
 
 
 def _object(text: str) -> dict[str, Any] | None:

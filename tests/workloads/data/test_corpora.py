@@ -8,10 +8,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from workloads.data import text
-from workloads.data.samples import Samples, Tokens
-from workloads.data.sources import DOWNLOADS, SHAKESPEARE_URL, TokenKind, data_digest
-from workloads.data.text import (
+from workloads.data import corpora
+from workloads.data.corpora import (
     UNKNOWN_TOKEN,
     Corpus,
     TextData,
@@ -25,6 +23,8 @@ from workloads.data.text import (
     tokens_needed,
     zipf_corpus,
 )
+from workloads.data.samples import Samples, Tokens
+from workloads.data.sources import DOWNLOADS, SHAKESPEARE_URL, TokenKind, data_digest
 from workloads.failures import DataError
 
 
@@ -51,7 +51,7 @@ def test_a_file_becomes_tokens_and_is_encoded_once(
     assert vocabulary(first) == (UNKNOWN_TOKEN, "be", "to", ",")
     assert first.train.inputs.tolist() == [2, 1, 3, 0, 0, 2, 1]
     assert (first.digest, first.source) == (data_digest("file", str(poem)), str(poem))
-    monkeypatch.delattr(text, "encode_text")  # another call would fail
+    monkeypatch.delattr(corpora, "encode_text")  # another call would fail
     second = load(poem)
     assert (second.train.inputs == first.train.inputs).all()
     assert vocabulary(second) == vocabulary(first)

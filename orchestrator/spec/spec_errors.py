@@ -1,4 +1,4 @@
-"""Errors of a spec: place, key, expected, received, next step; pydantic's errors become such."""
+"""Errors of a spec: location, key, expected, received, next step; pydantic's errors become such."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Path: TypeAlias = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One error of a spec: place, key, expected value, received value, and next step."""
+    """One error of a spec: location, key, expected value, received value, and next step."""
 
-    place: str
+    location: str
     key: str
     expected: str
     received: str
@@ -31,7 +31,7 @@ class Problem:
     def __str__(self) -> str:
         key = f"{self.key}: " if self.key else ""
         hint = f"\n    {self.hint}" if self.hint else ""
-        return f"{self.place}: {key}expected {self.expected}; received {self.received}{hint}"
+        return f"{self.location}: {key}expected {self.expected}; received {self.received}{hint}"
 
 
 class SpecError(Refusal, ValueError):
@@ -52,7 +52,7 @@ class SpecError(Refusal, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ProblemAtPath:
-    """A problem at a path; the document has its place."""
+    """A problem at a path; the document has its location."""
 
     path: Path
     expected: str
@@ -173,12 +173,12 @@ def from_pydantic(
         if detail["type"] != "extra_forbidden":
             details.append(detail)
             continue
-        *place, key = detail["loc"]
+        *parents, key = detail["loc"]
         valid = [
             name
             for pattern, model in models.items()
-            if len(pattern) == len(place)
-            and all(a in ("*", b) for a, b in zip(pattern, place, strict=True))
+            if len(pattern) == len(parents)
+            and all(a in ("*", b) for a, b in zip(pattern, parents, strict=True))
             for name in _keys(model)
         ]
         path = _path(detail["loc"])
@@ -186,7 +186,7 @@ def from_pydantic(
         if key in sections or not near:
             (match,) = difflib.get_close_matches(str(key), sections, n=1) or [""]
             near = f"did you mean {sections[match]!r}?" if match else ""
-        meant.update((*place, name) for name in valid if repr(name) in near)
+        meant.update((*parents, name) for name in valid if repr(name) in near)
         expected = f"one of {', '.join(valid)}" if valid else "no such key"
         findings.append(ProblemAtPath(path, expected, f"the unknown key {key!r}", near))
     # A misspelt key is one problem, not one more for the key that it meant.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from orchestrator.core.failures import OF_A_NODE, FailureLimit, describe_failures
+from orchestrator.core.failure_limit import OF_A_NODE, FailureLimit, describe_failures
 from tests.building.arms import PORTABLE, XLA
 from tests.building.trials import build_trial
 

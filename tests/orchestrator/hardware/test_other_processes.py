@@ -11,22 +11,22 @@ from unittest import mock
 
 import pytest
 
-from orchestrator.cluster.other_work import StillBusy, describe_busy, wait_until_quiet
+from orchestrator.cluster.busy_nodes import StillBusy, describe_busy, wait_until_quiet
 from orchestrator.hardware import (
     Look,
-    OtherWork,
+    OtherProcesses,
     ProcessAddress,
-    observe_other_work,
-    other_work,
+    observe_other_processes,
+    other_processes,
 )
 from tests.commands import wait_for
 
 BURN = "import time; end = time.monotonic() + 300\nwhile time.monotonic() < end: pass"
-QUIET = OtherWork(3.0, 0.0, {})
+QUIET = OtherProcesses(3.0, 0.0, {})
 
 
-def work(others_pct: float, **processes: float) -> OtherWork:
-    return OtherWork(others_pct, 0.0, processes)
+def work(others_pct: float, **processes: float) -> OtherProcesses:
+    return OtherProcesses(others_pct, 0.0, processes)
 
 
 @contextmanager
@@ -55,7 +55,7 @@ def burning(name: Path, *, own: bool) -> Iterator[None]:
 def test_processes_of_others_count_and_those_that_this_one_has_started_do_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(other_work, "LOOK_S", 0.5)
+    monkeypatch.setattr(other_processes, "LOOK_S", 0.5)
     with burning(tmp_path / "mine", own=True), burning(tmp_path / "foreign", own=False):
         seen = Look().result()
     assert seen is not None
@@ -67,11 +67,11 @@ def test_processes_of_others_count_and_those_that_this_one_has_started_do_not(
 def test_the_driver_of_a_sweep_does_not_count_on_its_own_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_here: bool
 ) -> None:
-    monkeypatch.setattr(other_work, "LOOK_S", 0.5)
+    monkeypatch.setattr(other_processes, "LOOK_S", 0.5)
     with burning(tmp_path / "foreign", own=False):
         pid = int((tmp_path / "foreign.pid").read_text())
         host = ProcessAddress.of_this_process().hostname if is_here else "another"
-        seen = observe_other_work(ProcessAddress(host, pid))
+        seen = observe_other_processes(ProcessAddress(host, pid))
     assert seen is not None
     assert ("foreign" in seen.processes) != is_here
 
@@ -91,7 +91,7 @@ def test_the_driver_of_a_sweep_does_not_count_on_its_own_machine(
 def test_a_process_is_named_by_what_it_runs(command: list[str], name: str) -> None:
     running = mock.Mock(cmdline=lambda: command)
     running.name = lambda: Path(command[0]).name
-    assert other_work._name(running) == name
+    assert other_processes._name(running) == name
 
 
 def process(pid: int, parent: int, *command: str) -> mock.MagicMock:
@@ -110,7 +110,7 @@ def test_the_ray_worker_of_a_trainer_is_named_as_the_trainer(
         process(12, 1, "ray::Worker.train"),
     ]
     monkeypatch.setattr("psutil.process_iter", lambda: processes)
-    names = [one.name for one in other_work._Snapshot.take().processes.values()]
+    names = [one.name for one in other_processes._Snapshot.take().processes.values()]
     assert names == ["another rnnsweep", "another rnnsweep", "ray::Worker.train"]
 
 
@@ -120,15 +120,15 @@ def test_the_ray_worker_of_a_trainer_is_named_as_the_trainer(
         (work(68.0, firefox=50.0, mutt=10.0, cron=8.0), "firefox and 2 more take 68 %"),
         (work(68.0, firefox=68.0), "firefox takes 68 %"),
         (work(40.0), "other processes take 40 %"),
-        (OtherWork(40.0, 25.0, {"cron": 15.0}), "the machine's host and 1 more take 40 %"),
+        (OtherProcesses(40.0, 25.0, {"cron": 15.0}), "the machine's host and 1 more take 40 %"),
         (
-            OtherWork(68.0, 0.0, {"firefox": 40.0, "cron": 20.0, "another rnnsweep": 8.0}),
+            OtherProcesses(68.0, 0.0, {"firefox": 40.0, "cron": 20.0, "another rnnsweep": 8.0}),
             "firefox, another rnnsweep and 1 more take 68 %",
         ),
-        (OtherWork(98.0, 0.0, {"another rnnsweep": 98.0}), "another rnnsweep takes 98 %"),
+        (OtherProcesses(98.0, 0.0, {"another rnnsweep": 98.0}), "another rnnsweep takes 98 %"),
     ],
 )
-def test_the_largest_share_and_another_rnnsweep_are_named(seen: OtherWork, text: str) -> None:
+def test_the_largest_share_and_another_rnnsweep_are_named(seen: OtherProcesses, text: str) -> None:
     assert str(seen) == f"{text} of the CPUs"
 
 
@@ -147,7 +147,7 @@ class Machine:
         self._loads = [*loads]
         self.now_s = 0.0
 
-    def look(self) -> dict[str, OtherWork]:
+    def look(self) -> dict[str, OtherProcesses]:
         self.now_s += 2.0
         load = self._loads.pop(0) if len(self._loads) > 1 else self._loads[0]
         return {"here": work(load, clang=load)}

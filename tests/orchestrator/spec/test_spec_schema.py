@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 import yaml
 
-from orchestrator.spec import json_schema, yaml_locations
-from orchestrator.spec.errors import Path as KeyPath
-from orchestrator.spec.errors import key_text
+from orchestrator.spec import spec_schema, yaml_locations
 from orchestrator.spec.reading import MODELS
 from orchestrator.spec.sections import AutoConfigs, MeasureSpec
+from orchestrator.spec.spec_errors import Path as KeyPath
+from orchestrator.spec.spec_errors import key_text
 from tests.documents import ROOT, blocks
 from tests.orchestrator.spec.example_specs import QUICK_SPEC, VALIDATOR
 from workloads.registry import BUILT_IN
@@ -19,7 +19,7 @@ SWEEPS = sorted((ROOT / "sweeps").rglob("*.yaml"))
 
 
 def test_the_schema_describes_every_key() -> None:
-    schema = json_schema.spec_schema()
+    schema = spec_schema.spec_schema()
     VALIDATOR.check_schema(schema)
     sections: list[Any] = [schema, *schema["$defs"].values()]
     sections += [form for section in sections for form in section.get("anyOf", ())]
@@ -36,7 +36,7 @@ def test_the_schema_describes_every_key() -> None:
 def test_every_sweep_file_names_the_schema_and_is_accepted(path: Path) -> None:
     first, *_ = path.read_text().splitlines()
     relative = first.removeprefix("# yaml-language-server: $schema=")
-    assert (path.parent / relative).resolve() == json_schema.SCHEMA_FILE
+    assert (path.parent / relative).resolve() == spec_schema.SCHEMA_FILE
     VALIDATOR.validate(yaml_locations.parse_yaml(path.read_text(), source="x").data)
 
 

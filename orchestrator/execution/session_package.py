@@ -54,10 +54,10 @@ class FunctionUnusable(Refusal):
 
 @contextmanager
 def functions_as_entries(given: Mapping[str, object]) -> Iterator[dict[str, str]]:
-    """Return the place of each function, `module:name`, where trainers import it in this block.
+    """Return the entry of each function, `module:name`, where trainers import it in this block.
 
     `given` has the functions by the keys of the spec that name them: workload, model and data. They
-    keep their places if all are functions of modules. Raise `FunctionUnusable` with the reason and
+    keep their entries if all are functions of modules. Raise `FunctionUnusable` with the reason and
     the cure.
     """
     functions = {key: _expect_function(key, value) for key, value in given.items()}
@@ -134,9 +134,9 @@ def _write_package(folder: Path, functions: Mapping[str, types.FunctionType]) ->
         (package / "functions" / f"{file}.py").write_text(text, encoding="utf-8")
     (package / PICKLE).write_bytes(_pickled(functions, code.files()))
     for name in modules:
-        place = find_package(name)
-        if place is not None and place.parent.name not in ("site-packages", "dist-packages"):
-            (folder / place.name).symlink_to(place.resolve())
+        found = find_package(name)
+        if found is not None and found.parent.name not in ("site-packages", "dist-packages"):
+            (folder / found.name).symlink_to(found.resolve())
 
 
 class _SessionCode:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from workloads.fingerprints import make_fingerprint
-from workloads.modules.run import ModuleRun
+from workloads.modules.module_run import ModuleRun
 from workloads.protocol import Fingerprint
 
 

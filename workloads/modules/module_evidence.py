@@ -15,7 +15,7 @@ from torch.profiler import ProfilerActivity, profile
 from workloads.backends.kernel_evidence import Proof
 from workloads.backends.torch.evidence import happened_in, operand_type, rounds_to_tf32
 from workloads.modules import compiling
-from workloads.modules.run import ModuleRun
+from workloads.modules.module_run import ModuleRun
 from workloads.protocol import TimedWork
 
 _LAYERS = ("aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu")
