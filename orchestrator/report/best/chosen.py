@@ -27,8 +27,8 @@ from orchestrator.core.arms import Arm
 from orchestrator.core.caller import as_typed
 from orchestrator.core.errors import Refusal
 from orchestrator.core.formats import Format
-from orchestrator.core.selectors import names_arm
 from orchestrator.core.records import Direction, SweepRecord
+from orchestrator.core.selectors import names_arm
 from orchestrator.core.text import counted, joined
 from orchestrator.core.trial import Config, FinishedTrial
 from orchestrator.report.best.program import implementation_program

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from orchestrator.analysis.arms.arm_summary import PHASES, ArmSummary, PhaseSplit
-from orchestrator.analysis.contrasts.break_even import BreakEven
 from orchestrator.analysis.contrasts.answers import EXPENSES_COMPARED, WHOLE_TRAINING
+from orchestrator.analysis.contrasts.break_even import BreakEven
 from orchestrator.analysis.contrasts.contrast import Contrast, Question, Verdict
 from orchestrator.analysis.measures import Measure
 from orchestrator.analysis.statistics.estimates import Estimate
