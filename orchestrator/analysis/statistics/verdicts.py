@@ -22,28 +22,17 @@ _MANY_BLOCKS = 10_000  # more than anybody runs
 
 
 @dataclass(frozen=True, slots=True)
-class BlocksNeeded:
-    """The number of further blocks like these that narrow the interval to `half_width`."""
-
-    more_blocks: int
-    half_width: float
-
-
-@dataclass(frozen=True, slots=True)
 class Judgement:
     """The result of one comparison, on the scale of the blocks' numbers.
 
-    `corrected` is the interval that decides the conclusion, at the level `confidence`; `p_value`
-    is the probability of such data without a difference, adjusted by Holm's procedure: below 5 %
-    if it rejects. All are None where there are too few blocks for one. `blocks_needed` is set where
-    the conclusion is open.
+    `corrected` is the interval that decides the conclusion; None where there are too few blocks for
+    one. Where the conclusion is open, `more_blocks` like these narrow the interval to the margin,
+    or to half of it, which always decides; None if no number does that anybody runs.
     """
 
     conclusion: Conclusion
     corrected: estimates.Estimate | None = None
-    confidence: float | None = None
-    p_value: float | None = None
-    blocks_needed: BlocksNeeded | None = None
+    more_blocks: int | None = None
 
 
 def judge(
@@ -89,7 +78,6 @@ class _HolmStep:
 
     level: float
     rejected: bool
-    adjusted_p: float
 
 
 def _holm(p_values: Sequence[float], error: float) -> list[_HolmStep]:
@@ -104,10 +92,7 @@ def _holm(p_values: Sequence[float], error: float) -> list[_HolmStep]:
     adjusted = dict(zip(order, least, strict=True))
     last = min(sum(p <= error for p in adjusted.values()), tests - 1)
     ranks = {place: min(rank, last) for rank, place in enumerate(order)}
-    return [
-        _HolmStep(error / (tests - ranks[i]), adjusted[i] <= error, adjusted[i])
-        for i in range(tests)
-    ]
+    return [_HolmStep(error / (tests - ranks[i]), adjusted[i] <= error) for i in range(tests)]
 
 
 def _p_values(values: Sequence[float], margin: float) -> tuple[float, float]:
@@ -138,16 +123,15 @@ def _judgement(
         conclusion = "more"
     elif corrected.high < -_ROUNDING:
         conclusion = "less"
-    needed = _blocks_needed(values, margin, level) if conclusion == "open" else None
-    return Judgement(conclusion, corrected, 1 - level, differs.adjusted_p, needed)
+    more_blocks = _more_blocks(values, margin, level) if conclusion == "open" else None
+    return Judgement(conclusion, corrected, more_blocks)
 
 
 def _is_within(interval: estimates.Estimate, margin: float) -> bool:
     return -margin - _ROUNDING <= interval.low and interval.high <= margin + _ROUNDING
 
 
-def _blocks_needed(values: Sequence[float], margin: float, level: float) -> BlocksNeeded | None:
-    """Return the blocks for a half-width of the margin, or of half of it, which always decides."""
+def _more_blocks(values: Sequence[float], margin: float, level: float) -> int | None:
     n = len(values)
     deviation = estimates.standard_error(values, math.fsum(values) / n) * math.sqrt(n)
     for half_width in (margin, margin / 2):
@@ -155,5 +139,5 @@ def _blocks_needed(values: Sequence[float], margin: float, level: float) -> Bloc
         if needed is None:
             return None
         if needed > n:
-            return BlocksNeeded(needed - n, half_width)
+            return needed - n
     return None
