@@ -16,9 +16,9 @@ from orchestrator.analysis.statistics.formatting import (
     plain,
 )
 from orchestrator.analysis.summary import ReportSummary
+from orchestrator.core.arm_factors import FACTORS
 from orchestrator.core.arms import Arm
-from orchestrator.core.factors import FACTORS
-from orchestrator.core.names import known_implementation
+from orchestrator.core.selectors import known_implementation
 from orchestrator.core.text import counted
 from orchestrator.report.document import (
     PARTS,
