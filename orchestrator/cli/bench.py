@@ -108,7 +108,7 @@ def bench(
     """Compare the speed of IMPLEMENTATIONs on this machine."""
     from orchestrator.analysis.summary import summarise
     from orchestrator.diagnostics import bench as benches
-    from orchestrator.diagnostics.bench_document import as_document
+    from orchestrator.diagnostics.bench_document import as_document, program_of_fastest
     from orchestrator.diagnostics.bench_schedule import USUAL_S, Budget
     from orchestrator.hardware import Look
     from orchestrator.report.formats.json_format import summary_json
@@ -137,6 +137,8 @@ def bench(
         with held_back(signal.SIGINT, signal.SIGTERM):  # nothing that was measured is lost
             summary = summarise(made.record())
             write(as_document(summary, made.schedule))
+            if program := program_of_fastest(summary):
+                write_output(f"\nTo use the fastest one:\n\n{program}".encode(), None)
             if export_json is not None:
                 write_output(summary_json(summary).encode(), export_json)
     if was_interrupted:

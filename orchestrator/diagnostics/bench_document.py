@@ -19,7 +19,7 @@ from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.disturbance import Disturbance
 from orchestrator.core.text import counted
 from orchestrator.diagnostics.bench_schedule import Schedule
-from orchestrator.report.best.program import usage_lines
+from orchestrator.report.best.program import implementation_program
 from orchestrator.report.document import Column, Document, Fact, Section, Tone, make_table
 from orchestrator.report.leading import leading_fact
 from orchestrator.report.names import kernel_text
@@ -36,49 +36,54 @@ _STEPS = {"step_ms": "step", "predict_ms": "prediction"}
 
 
 def as_document(summary: ReportSummary, ended: Schedule | None = None) -> Document:
-    """Return which implementation is fastest, a row for each, what is doubtful, and how to use it.
+    """Return which implementation is fastest, a row for each, and what is doubtful.
 
     With the schedule of a bench that has `ended` it also has what the rounds took, and the option
     that gives a verdict or a narrower interval.
     """
-    fastest, leader = _fastest(summary)
     effort = [Fact("timed", str(ended))] if ended is not None else []
-    sections = [
-        Section(
-            "",
-            facts=(*fastest, *_precision(summary), *effort),
-            tables=(make_table(_columns(summary), summary.arms),),
-            doubts=tuple(_doubts(summary, ended)),
-            notes=tuple(_mathematics_note(summary)),
-        )
-    ]
-    if leader is not None and (lines := usage_lines(leader.arm, summary.trials)):
-        sections.append(Section(f"To use {leader.arm.implementation}", notes=lines))
-    where = summary.arms[0].arm.hardware
-    return Document(f"{summary.sweep.workload} on {where}", tuple(sections))
+    section = Section(
+        "",
+        facts=(*_fastest(summary), *_precision(summary), *effort),
+        tables=(make_table(_columns(summary), summary.arms),),
+        doubts=tuple(_doubts(summary, ended)),
+        notes=tuple(_mathematics_note(summary)),
+    )
+    return Document(f"{summary.sweep.workload} on {summary.arms[0].arm.hardware}", (section,))
 
 
-def _fastest(summary: ReportSummary) -> tuple[list[Fact], ArmSummary | None]:
-    """Return the fact about the fastest implementation, and its arm if that is decided."""
+def program_of_fastest(summary: ReportSummary) -> str:
+    """Return a Python module that puts the fastest implementation to use.
+
+    It is empty if that is open, and for an implementation of the user's own.
+    """
+    contrasts = _contrasts_of_leader(summary)
+    if not contrasts or not all(contrast.is_decided for contrast in contrasts):
+        return ""
+    (fastest,) = (row.arm for row in summary.arms if str(row.arm) == contrasts[0].subject)
+    return implementation_program(fastest, summary.trials)
+
+
+def _fastest(summary: ReportSummary) -> Iterator[Fact]:
+    """Yield the fact about the fastest implementation, if any was timed."""
     timed = [row for row in summary.arms if _time_ms(row) is not None]
     if len(timed) == 1:
         (row,), metric = timed, _metric(summary)
         text = f"one implementation, {row.arm.implementation}: {number(row.means[metric])} ms"
-        return [Fact("fastest", f"{text} per {_STEPS[metric]}")], None
+        yield Fact("fastest", f"{text} per {_STEPS[metric]}")
+    if contrasts := _contrasts_of_leader(summary):
+        names = {str(row.arm): row.arm.implementation for row in summary.arms}
+        bases = summary.baseline.of.values() if summary.baseline else ()
+        yield leading_fact("fastest", contrasts, names, preferred=next(map(str, bases), ""))
+
+
+def _contrasts_of_leader(summary: ReportSummary) -> list[Contrast]:
+    """Return the fastest implementation compared with each other one, the nearest one first."""
     leader = summary.leader(summary.time_metric) if summary.time_metric else None
     if leader is None:
-        return [], None
-    rows = {str(row.arm): row for row in summary.arms}
-    found = (
-        between(summary.contrasts, leader.arm, other, leader.metric) for other in leader.others
-    )
-    contrasts = [contrast for contrast in found if contrast is not None]
-    bases = summary.baseline.of.values() if summary.baseline else ()
-    first = next(map(str, bases), "")
-    names = {arm: row.arm.implementation for arm, row in rows.items()}
-    fact = leading_fact("fastest", contrasts, names, preferred=first)
-    is_decided = all(contrast.is_decided for contrast in contrasts)
-    return [fact], rows[leader.arm] if is_decided else None
+        return []
+    found = (between(summary.contrasts, leader.arm, arm, leader.metric) for arm in leader.others)
+    return [contrast for contrast in found if contrast is not None]
 
 
 def _precision(summary: ReportSummary) -> Iterator[Fact]:

@@ -1,6 +1,6 @@
 """The Python that puts an implementation to use in a program without rnnsweep."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -48,25 +48,6 @@ def implementation_program(arm: Arm, trials: Sequence[FinishedTrial]) -> str:
     return program.text()
 
 
-def usage_lines(arm: Arm, trials: Sequence[FinishedTrial]) -> tuple[str, ...]:
-    """Return the choices of a program as lines to read, each with where it belongs.
-
-    There are none for an implementation of the user's own.
-    """
-    try:
-        implementation = parse_known_implementation(arm.implementation)
-    except ImplementationError:
-        return ()
-    backend = backends()[implementation.backend]
-    if backend.module_code and _trained_a_module(trials):
-        lines = _module_lines(implementation, backend, backend.module_code)
-    else:
-        options = _layer_options(implementation, arm, trials)
-        lines = _keras_lines(implementation, backend, options)
-    threads = _threads_code(backend, arm.usage.threads)
-    return (*lines, f"{threads} # before the first operation") if threads else (*lines,)
-
-
 def _trained_a_module(trials: Iterable[FinishedTrial]) -> bool:
     return any(trial.outcome.environment.get(MODEL_KIND) == MODULE_KIND for trial in trials)
 
@@ -78,41 +59,6 @@ def _threads_code(backend: Backend, threads: int | None) -> str:
     if backend.threads_variable:
         return f'os.environ["{backend.threads_variable}"] = "{threads}"'
     return backend.threads_code.format(threads=threads)
-
-
-def _module_lines(
-    implementation: Implementation, backend: Backend, code: ModuleCode
-) -> Iterator[str]:
-    if implementation.kernel == AUTO and not implementation.options:
-        yield "outputs = module(inputs) # the module as it is written"
-    if "compile" in implementation.options:
-        yield f"module = {code.compiled}"
-    if context := code.low_precision.get(implementation.precision):
-        yield f"with {context.format(device='device')}: # around each call, and around the loss"
-    if implementation.precision == "fp16":
-        scaler = code.loss_scaler.format(device="device")
-        yield f"scaler = {scaler} # scales the loss before backward, to train"
-    if implementation.precision == "tf32" and backend.tf32_code:
-        yield backend.tf32_code
-
-
-def _keras_lines(
-    implementation: Implementation, backend: Backend, layer_options: Iterable[_LayerOptions]
-) -> Iterator[str]:
-    """Yield the lines of Keras code that make a model run as this implementation does."""
-    yield f'os.environ["KERAS_BACKEND"] = "{backend.name}" # before Keras is imported'
-    if policy := DTYPE_POLICIES.get(implementation.precision):
-        yield f'keras.config.set_dtype_policy("{policy}") # before the model is built'
-    if implementation.precision == "tf32" and backend.tf32_code:
-        yield backend.tf32_code
-    if implementation.kernel == "fused":
-        yield f'model = rnnsweep.convert(model, "{implementation}") # after it is built'
-        return
-    for (layer, *others), options in layer_options:
-        alike = f" # and {joined(others).replace('keras.layers.', '')} alike" if others else ""
-        yield f"{layer}(…, {_as_arguments(options)}){alike}"
-    if compilation := _compile_options(implementation, backend):
-        yield f"model.compile(…, {_as_arguments(compilation)})"
 
 
 def _layer_options(

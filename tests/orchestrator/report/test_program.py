@@ -4,12 +4,13 @@ import ast
 import os
 import sys
 from dataclasses import replace
+from itertools import pairwise
 from unittest.mock import Mock
 
 import pytest
 
 from orchestrator.core.arms import Usage
-from orchestrator.report.best.program import implementation_program, usage_lines
+from orchestrator.report.best.program import implementation_program
 from tests.building.arms import PORTABLE
 from tests.building.trials import build_trial
 from workloads.protocol import MODEL_KIND, MODULE_KIND, RECURRENT_LAYERS
@@ -24,32 +25,35 @@ from workloads.protocol import MODEL_KIND, MODULE_KIND, RECURRENT_LAYERS
         ("jax/cudnn+bf16", ['"jax"', "mixed_bfloat16", "use_cudnn=True", "jit_compile=True"]),
         ("torch/portable+tf32", ['"torch"', "matmul_precision", "use_cudnn=False"]),
         ("torch/fused", ['"torch"', 'rnnsweep.convert(model, "torch/fused")']),
-        ("fast/own", []),
     ],
 )
-def test_there_is_a_line_for_each_choice(implementation: str, parts: list[str]) -> None:
-    lines = usage_lines(replace(PORTABLE, implementation=implementation), [build_trial(0)])
-    assert len(lines) == len(parts)
-    for line, part in zip(lines, parts, strict=True):
-        assert part in line
+def test_a_program_has_each_choice(implementation: str, parts: list[str]) -> None:
+    arm = replace(PORTABLE, implementation=implementation)
+    program = implementation_program(arm, [build_trial(0)])
+    assert all(part in program for part in parts)
+
+
+def test_an_implementation_of_the_users_own_has_no_program() -> None:
+    arm = replace(PORTABLE, implementation="fast/own")
+    assert implementation_program(arm, [build_trial(0)]) == ""
 
 
 @pytest.mark.parametrize(
-    ("layers", "implementation", "shown"),
+    ("layers", "implementation", "options"),
     [
-        ("GRU", "tensorflow/portable", ["keras.layers.GRU(…, use_cudnn=False)"]),
-        ("SimpleRNN", "tensorflow/portable", []),
-        ("SimpleRNN", "tensorflow/portable+unroll", ["keras.layers.SimpleRNN(…, unroll=True)"]),
+        ("GRU", "tensorflow/portable", {"keras.layers.GRU": "use_cudnn=False"}),
+        ("SimpleRNN", "tensorflow/portable", {}),
+        ("SimpleRNN", "tensorflow/portable+unroll", {"keras.layers.SimpleRNN": "unroll=True"}),
         (
             "LSTM, MyLayer",
             "tensorflow/portable+unroll",
-            ["keras.layers.LSTM(…, use_cudnn=False, unroll=True)", "MyLayer(…, unroll=True)"],
+            {"keras.layers.LSTM": "use_cudnn=False, unroll=True", "MyLayer": "unroll=True"},
         ),
-        ("", "tensorflow/portable", []),
+        ("", "tensorflow/portable", {}),
     ],
 )
 def test_layers_have_arguments_that_they_take(
-    layers: str, implementation: str, shown: list[str]
+    layers: str, implementation: str, options: dict[str, str]
 ) -> None:
     arm = replace(PORTABLE, implementation=implementation)
     trials = [
@@ -58,11 +62,13 @@ def test_layers_have_arguments_that_they_take(
     ]
     if implementation == PORTABLE.implementation:
         del trials[1]
-    lines = [line for line in usage_lines(arm, trials) if "(…, " in line and "compile" not in line]
-    assert lines == shown
-    program = implementation_program(arm, trials)
-    assert ("use_cudnn" in program) == any("use_cudnn" in line for line in shown)
-    assert ("unroll" in program) == any("unroll" in line for line in shown)
+    lines = implementation_program(arm, trials).splitlines()
+    found = {
+        line[2:].partition("(")[0]: following.partition("dict(")[2].rstrip(")")
+        for line, following in pairwise(lines)
+        if line.startswith("# ") and "compile" not in line
+    }
+    assert found == options
 
 
 @pytest.mark.parametrize(
@@ -75,13 +81,12 @@ def test_layers_have_arguments_that_they_take(
         ("torch/auto+tf32", ["matmul_precision"]),
     ],
 )
-def test_a_module_has_lines_without_keras(implementation: str, parts: list[str]) -> None:
+def test_a_module_has_a_program_without_keras(implementation: str, parts: list[str]) -> None:
     trial = build_trial(0, environment={MODEL_KIND: MODULE_KIND})
-    lines = usage_lines(replace(PORTABLE, implementation=implementation), [trial])
-    assert len(lines) == len(parts)
-    for line, part in zip(lines, parts, strict=True):
-        assert part in line
-        assert "keras" not in line
+    arm = replace(PORTABLE, implementation=implementation)
+    program = implementation_program(arm, [trial])
+    assert all(part in program for part in parts)
+    assert "keras" not in program
 
 
 @pytest.mark.parametrize(
@@ -92,12 +97,11 @@ def test_a_module_has_lines_without_keras(implementation: str, parts: list[str])
         ("jax/portable", '"PJRT_NPROC"] = "2"'),
     ],
 )
-def test_an_arm_with_a_number_of_threads_has_a_line_for_it(implementation: str, part: str) -> None:
+def test_an_arm_with_a_number_of_threads_sets_it(implementation: str, part: str) -> None:
     as_usual = replace(PORTABLE, implementation=implementation)
     with_threads = replace(as_usual, hardware=replace(as_usual.hardware, usage=Usage(threads=2)))
-    *others, last = usage_lines(with_threads, [build_trial(0)])
-    assert tuple(others) == usage_lines(as_usual, [build_trial(0)])
-    assert part in last
+    assert part in implementation_program(with_threads, [build_trial(0)])
+    assert part not in implementation_program(as_usual, [build_trial(0)])
 
 
 def _names(program: str) -> set[str]:
