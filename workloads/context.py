@@ -32,7 +32,7 @@ FACTS_KIB = 64
 
 _REGISTERED = frozenset(metric.name for metric in METRICS)
 
-Fact = str | int | float | bool | None
+RecordedFact = str | int | float | bool | None
 
 
 @dataclass(slots=True)
@@ -69,7 +69,7 @@ class Context:
     """The trial is to report the fingerprint of its model, if that is known to start equally."""
     _artifacts: dict[str, str] = field(default_factory=dict, init=False, repr=False)
     _values: Counter[str] = field(default_factory=Counter, init=False, repr=False)
-    _facts: dict[str, Fact] = field(default_factory=dict, init=False, repr=False)
+    _facts: dict[str, RecordedFact] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.turns is None:
@@ -226,7 +226,7 @@ class Context:
                 Path(self.model_path).mkdir()
                 shutil.copy2(source, self.model_path)
 
-    def environment(self, **facts: Fact) -> None:
+    def environment(self, **facts: RecordedFact) -> None:
         """Report versions, devices and settings of the process that may explain a time.
 
         Raise `ValueError` for more than some KiB of facts in a trial.

@@ -16,7 +16,7 @@ from workloads.backends.backend import CUDNN_PACKAGES, Backend
 from workloads.backends.kernel_evidence import EagerStep, Proof, RecurrentPart
 from workloads.backends.passes import Batch, CheckedModel, OutputsAndGradients, Passes
 from workloads.backends.stack_call import StackCall
-from workloads.context import Fact
+from workloads.context import RecordedFact
 from workloads.failures import NotPossible
 from workloads.implementations import DTYPE_POLICIES, Implementation
 from workloads.protocol import Device, TimedWork
@@ -126,7 +126,7 @@ class Framework(ABC):
         keras.utils.clear_session()
         gc.collect()
 
-    def facts(self) -> Mapping[str, Fact]:
+    def facts(self) -> Mapping[str, RecordedFact]:
         """Return versions, devices, threads and switches that may explain a time."""
         return {
             "python": platform.python_version(),
@@ -139,7 +139,7 @@ class Framework(ABC):
         }
 
     @abstractmethod
-    def framework_facts(self) -> Mapping[str, Fact]:
+    def framework_facts(self) -> Mapping[str, RecordedFact]:
         """Return the facts of this framework.
 
         `Backend.package` has its version, and `devices` the names of what it computes on.

@@ -3,10 +3,8 @@
 import math
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from orchestrator.analysis.contrasts.matrix import Matrix
@@ -17,9 +15,8 @@ from orchestrator.analysis.statistics.estimates import (
     Estimate,
     t_interval,
 )
+from orchestrator.analysis.statistics.regression import Numbers
 from orchestrator.core.arms import Arm
-
-Numbers: TypeAlias = NDArray[np.float64]
 
 STEPS = ("step_ms", "predict_ms")
 """What a compilation may pay off by: the first of these that was timed."""

@@ -11,17 +11,17 @@ from itertools import combinations
 from typing import TypeAlias
 
 from orchestrator.analysis.contrasts.contrast import Contrast, Question
-from orchestrator.analysis.contrasts.families import Judging, Row, Weights, judge_family
+from orchestrator.analysis.contrasts.families import ArmWeights, Comparison, Judging, judge_family
 from orchestrator.analysis.contrasts.matrix import Matrix
 from orchestrator.core.arm_factors import FACTORS, Factor, other_choices
 from orchestrator.core.arms import Arm
 
-Combination: TypeAlias = Mapping[Hashable, Arm]
+ArmsByValue: TypeAlias = Mapping[Hashable, Arm]
 """The arms of one combination of the other factors, by their value of the factor."""
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class FactorGrid:
     """The arms of a factor by its values, in every combination of others that has all values.
 
     There are two combinations or more: the values of a single one are a pair of arms.
@@ -30,7 +30,7 @@ class Grid:
     factor: Factor
     values: tuple[Hashable, ...]
     texts: Mapping[Hashable, str]
-    combinations: tuple[Combination, ...]
+    combinations: tuple[ArmsByValue, ...]
 
 
 def by_factors(matrix: Matrix, judging: Judging) -> tuple[Contrast, ...]:
@@ -51,7 +51,9 @@ def by_factors(matrix: Matrix, judging: Judging) -> tuple[Contrast, ...]:
             continue
         best, *others = order = _ordered(matrix, grid)
         pairs = [
-            Row(grid.texts[better], grid.texts[other], _weights(grid.combinations, better, other))
+            Comparison(
+                grid.texts[better], grid.texts[other], _weights(grid.combinations, better, other)
+            )
             for better, other in combinations(order, 2)
         ]
         judged = judge_family(matrix, Question.FACTOR, pairs, judging)
@@ -68,7 +70,7 @@ def by_factors(matrix: Matrix, judging: Judging) -> tuple[Contrast, ...]:
     return tuple(found)
 
 
-def grid_of(factor: Factor, arms: Sequence[Arm]) -> Grid | None:
+def grid_of(factor: Factor, arms: Sequence[Arm]) -> FactorGrid | None:
     """Return the grid of most values; values are left out until two combinations have all.
 
     None if no two combinations of the other factors have two of the factor's values.
@@ -81,13 +83,13 @@ def grid_of(factor: Factor, arms: Sequence[Arm]) -> Grid | None:
     while len(values) > 1:
         complete = [row for row in rows.values() if all(value in row for value in values)]
         if len(complete) > 1:
-            return Grid(factor, tuple(values), texts, tuple(complete))
+            return FactorGrid(factor, tuple(values), texts, tuple(complete))
         counts = {value: sum(value in row for row in rows.values()) for value in values}
         values.remove(min(reversed(values), key=lambda value: counts[value]))
     return None
 
 
-def _ordered(matrix: Matrix, grid: Grid) -> list[Hashable]:
+def _ordered(matrix: Matrix, grid: FactorGrid) -> list[Hashable]:
     """Return the values of the factor, the best one first."""
     sign = -1.0 if matrix.direction == "maximize" else 1.0
 
@@ -99,8 +101,8 @@ def _ordered(matrix: Matrix, grid: Grid) -> list[Hashable]:
 
 
 def _weights(
-    rows: Sequence[Combination], value: Hashable, other: Hashable, weight: float = 1.0
-) -> Weights:
+    rows: Sequence[ArmsByValue], value: Hashable, other: Hashable, weight: float = 1.0
+) -> ArmWeights:
     """Return the weights of the mean over combinations of one value minus another one."""
     share = weight / len(rows)
     return {
@@ -110,8 +112,8 @@ def _weights(
 
 
 def _interactions(
-    grid: Grid, factors: Sequence[Factor], best: Hashable, others: Sequence[Hashable]
-) -> Iterator[Row]:
+    grid: FactorGrid, factors: Sequence[Factor], best: Hashable, others: Sequence[Hashable]
+) -> Iterator[Comparison]:
     """Yield how the gain by the best value differs between two values of another factor."""
     for factor in factors:
         if factor is grid.factor:
@@ -124,15 +126,15 @@ def _interactions(
                     **_weights(rows, best, other),
                     **_weights(other_rows, best, other, weight=-1.0),
                 }
-                yield Row(f"{gain}, {first}", f"{gain}, {second}", weights)
+                yield Comparison(f"{gain}, {first}", f"{gain}, {second}", weights)
 
 
-def _split(grid: Grid, factor: Factor) -> dict[str, list[Combination]]:
+def _split(grid: FactorGrid, factor: Factor) -> dict[str, list[ArmsByValue]]:
     """Return the combinations by the value of another factor, if each value has the same others.
 
     Else a difference between two values could come from the factors that differ as well.
     """
-    rows: dict[str, list[Combination]] = {}
+    rows: dict[str, list[ArmsByValue]] = {}
     rest: dict[str, set[Hashable]] = {}
     for row in grid.combinations:
         arm = next(iter(row.values()))

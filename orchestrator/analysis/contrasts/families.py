@@ -31,7 +31,7 @@ from orchestrator.analysis.statistics.formatting import inverse_difference
 from orchestrator.analysis.statistics.verdicts import Conclusion, judge
 from orchestrator.core.arms import Arm
 
-Weights: TypeAlias = Mapping[Arm, float]
+ArmWeights: TypeAlias = Mapping[Arm, float]
 """The weights of arms in a contrast: the subject's sum to 1, the reference's to -1."""
 
 _VERDICTS: Mapping[Conclusion, Verdict] = {
@@ -45,12 +45,12 @@ _UNJUDGED = (Qualifier.OTHER_MATHEMATICS, Qualifier.UNLIKE_WORK, Qualifier.FEW)
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Comparison:
     """One question on a matrix: how much better the subject is than the reference."""
 
     subject: str
     reference: str
-    weights: Weights
+    weights: ArmWeights
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +69,13 @@ class Judging:
     diverged: Callable[[Arm, Arm], bool] = field(default=lambda arm, other: False)
 
 
-def pair(arm: Arm, reference: Arm) -> Row:
+def pair(arm: Arm, reference: Arm) -> Comparison:
     """Return the row that compares two arms."""
-    return Row(str(arm), str(reference), {arm: 1.0, reference: -1.0})
+    return Comparison(str(arm), str(reference), {arm: 1.0, reference: -1.0})
 
 
 def judge_family(
-    matrix: Matrix, question: Question, rows: Iterable[Row], judging: Judging
+    matrix: Matrix, question: Question, rows: Iterable[Comparison], judging: Judging
 ) -> tuple[Contrast, ...]:
     """Judge the contrasts of one question and metric together; none over a matrix without rows.
 
@@ -85,7 +85,7 @@ def judge_family(
 
 
 def judge_over_own_blocks(
-    rows: Iterable[tuple[Matrix, Row]], question: Question, judging: Judging
+    rows: Iterable[tuple[Matrix, Comparison]], question: Question, judging: Judging
 ) -> tuple[Contrast, ...]:
     """Judge contrasts together as `judge_family` does, each over a matrix of its own.
 
@@ -136,7 +136,7 @@ def judge_over_own_blocks(
     return tuple(contrasts)
 
 
-def _gains(matrix: Matrix, row: Row) -> list[float]:
+def _gains(matrix: Matrix, row: Comparison) -> list[float]:
     """Return how much better the subject is in each row of the matrix: above 0 is better."""
     sign = 1.0 if matrix.direction == "maximize" else -1.0
     return [sign * value for value in matrix.combined(row.weights)]
@@ -158,7 +158,7 @@ def _of_one(gain: float) -> Estimate:
     return Estimate(1, gain, -math.inf, math.inf)
 
 
-def _qualifier(matrix: Matrix, row: Row, judging: Judging) -> Qualifier | None:
+def _qualifier(matrix: Matrix, row: Comparison, judging: Judging) -> Qualifier | None:
     """Return what limits a verdict, the strongest limit first."""
     if any(arm in judging.other_mathematics for arm in row.weights):
         return Qualifier.OTHER_MATHEMATICS
@@ -169,7 +169,7 @@ def _qualifier(matrix: Matrix, row: Row, judging: Judging) -> Qualifier | None:
     return Qualifier.BUSY if matrix.disturbed_rows(row.weights) else None
 
 
-def _works(matrix: Matrix, row: Row, sign: float) -> Counter[object]:
+def _works(matrix: Matrix, row: Comparison, sign: float) -> Counter[object]:
     """Return how many arms of one side did each work."""
     return Counter(work_of(matrix, arm) for arm, weight in row.weights.items() if sign * weight > 0)
 
@@ -184,7 +184,7 @@ def work_of(matrix: Matrix, arm: Arm) -> object:
     return arm.work, arm.measure, matrix.scopes[arm]
 
 
-def _uncontradicted(verdict: Verdict, row: Row, judging: Judging) -> Verdict:
+def _uncontradicted(verdict: Verdict, row: Comparison, judging: Judging) -> Verdict:
     """Return the verdict; `open` if the training of an arm that is no worse diverged."""
     if len(row.weights) != 2:
         return verdict

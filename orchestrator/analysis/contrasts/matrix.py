@@ -29,7 +29,7 @@ from orchestrator.core.records import Direction
 from orchestrator.core.trial import FinishedTrial
 from workloads.metrics import WITH_ENERGY_SCOPE, find_metric
 
-Row: TypeAlias = tuple[int, int | None]
+MatrixRow: TypeAlias = tuple[int, int | None]
 """A block; with its repeat where the rows are repeats of the only config."""
 
 
@@ -48,9 +48,9 @@ class Matrix:
     direction: Direction
     unit: Unit
     arms: tuple[Arm, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[MatrixRow, ...]
     values: NDArray[np.float64]
-    disturbances: Mapping[tuple[Row, Arm], Disturbance]
+    disturbances: Mapping[tuple[MatrixRow, Arm], Disturbance]
     scopes: Mapping[Arm, frozenset[str]]
 
     def mean(self, arm: Arm) -> float:
@@ -58,7 +58,7 @@ class Matrix:
         mean = float(self.values[:, self.arms.index(arm)].mean())
         return math.exp(mean) if self.scale == Scale.RATIO else mean
 
-    def column(self, arm: Arm, rows: Collection[Row]) -> NDArray[np.float64]:
+    def column(self, arm: Arm, rows: Collection[MatrixRow]) -> NDArray[np.float64]:
         """Return an arm's values in some of the rows, in the metric's own unit."""
         of_arm = self.values[[row in rows for row in self.rows], self.arms.index(arm)]
         return np.exp(of_arm) if self.scale == Scale.RATIO else of_arm
@@ -68,7 +68,7 @@ class Matrix:
         columns = [self.arms.index(arm) for arm in weights]
         return (self.values[:, columns] @ np.array([*weights.values()])).tolist()
 
-    def disturbed_rows(self, arms: Iterable[Arm]) -> list[Row]:
+    def disturbed_rows(self, arms: Iterable[Arm]) -> list[MatrixRow]:
         """Return the rows in which one of these arms was disturbed."""
         wanted = set(arms)
         disturbed = {row for row, arm in self.disturbances if arm in wanted}
@@ -109,10 +109,10 @@ def build_matrix(
     unit = unit_of(shared)
     disturbed = {} if scale == Scale.DIFFERENCE else _disturbances(rounds, arms, shared)
     counted = _quiet_rounds(shared, disturbed, unit)
-    rows: dict[Row, list[Round]] = defaultdict(list)
+    rows: dict[MatrixRow, list[Round]] = defaultdict(list)
     for place in sorted(counted):
         rows[_row_of(place, unit)].append(place)
-    cells: dict[tuple[Row, Arm], list[Disturbance]] = defaultdict(list)
+    cells: dict[tuple[MatrixRow, Arm], list[Disturbance]] = defaultdict(list)
     for (place, arm), disturbance in disturbed.items():
         if place in counted:
             cells[_row_of(place, unit), arm].append(disturbance)
@@ -139,7 +139,7 @@ def unit_of(rounds: Collection[Round]) -> Unit:
     return Unit.REPEAT if is_one_config and len(rounds) >= MIN_BLOCKS else Unit.CONFIG
 
 
-def _row_of(place: Round, unit: Unit) -> Row:
+def _row_of(place: Round, unit: Unit) -> MatrixRow:
     block, repeat = place
     return block, repeat if unit == Unit.REPEAT else None
 

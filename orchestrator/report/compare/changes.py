@@ -18,7 +18,7 @@ from orchestrator.analysis.contrasts.contrast import (
     Scale,
     Verdict,
 )
-from orchestrator.analysis.contrasts.families import Judging, Row, judge_over_own_blocks
+from orchestrator.analysis.contrasts.families import Comparison, Judging, judge_over_own_blocks
 from orchestrator.analysis.contrasts.matrix import Matrix, build_matrix
 from orchestrator.analysis.measures import PER_STEP, Measure, measure_of
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, typical_disturbance
@@ -256,7 +256,7 @@ class _Comparison:
     def judge(self, metric: str, matrices: Sequence[Matrix]) -> tuple[Contrast, ...]:
         """Return the changes of all arms by a metric."""
         rows = [
-            Row(str(pair.after), str(pair.before), {pair.late: 1.0, pair.early: -1.0})
+            Comparison(str(pair.after), str(pair.before), {pair.late: 1.0, pair.early: -1.0})
             for pair in self.pairs
         ]
         judged = judge_over_own_blocks(

@@ -23,7 +23,7 @@ from orchestrator.report.parts.contrast_tables import (
 from orchestrator.sampling.importance import param_importances
 from workloads.metrics import find_metric
 
-MOST_CONFIGS = 12
+MOST_LISTED = 12
 """The most configs of the table of speed-ups; of more, it has some from fast to slow ones."""
 
 _ROUNDING = 1e-9
@@ -113,11 +113,11 @@ def _cell(rows: dict[int, tuple[float, ...]], place: int, block: int) -> float |
 
 
 def _evenly(blocks: list[int]) -> list[int]:
-    """Return at most `MOST_CONFIGS` of them, the first and the last included."""
-    if len(blocks) <= MOST_CONFIGS:
+    """Return at most `MOST_LISTED` of them, the first and the last included."""
+    if len(blocks) <= MOST_LISTED:
         return blocks
     last = len(blocks) - 1
-    return [blocks[round(i * last / (MOST_CONFIGS - 1))] for i in range(MOST_CONFIGS)]
+    return [blocks[round(i * last / (MOST_LISTED - 1))] for i in range(MOST_LISTED)]
 
 
 def _effects(summary: ReportSummary, name: ArmNames) -> Iterator[Table]:
@@ -212,7 +212,7 @@ def _notes(
     summary: ReportSummary, values: ComparedValues | None, *, has_importances: bool
 ) -> Iterator[str]:
     if values and values.metric == summary.time_metric:
-        shown = min(MOST_CONFIGS, len(values.blocks))
+        shown = min(MOST_LISTED, len(values.blocks))
         yield (
             f"Speed-ups by config: the baseline's value over the arm's; {shown} of "
             f"{counted(len(values.blocks), 'config')}, from the fastest to the slowest."

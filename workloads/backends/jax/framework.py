@@ -15,7 +15,7 @@ from workloads.backends.jax.passes import make_passes, outputs_and_gradients
 from workloads.backends.kernel_evidence import EagerStep, Proof, RecurrentPart
 from workloads.backends.passes import Batch, CheckedModel, OutputsAndGradients, Passes
 from workloads.backends.stack_call import StackCall
-from workloads.context import Fact
+from workloads.context import RecordedFact
 from workloads.hidden_packages import hide_package
 from workloads.implementations import Implementation
 from workloads.protocol import TimedWork
@@ -136,7 +136,7 @@ class JaxFramework(framework.Framework):
         jax.clear_caches()
         super().release_memory()
 
-    def framework_facts(self) -> Mapping[str, Fact]:
+    def framework_facts(self) -> Mapping[str, RecordedFact]:
         devices = jax.local_devices()
         on_gpu = devices[0].platform == "gpu"
         return {

@@ -14,7 +14,7 @@ from workloads.backends.stack_call import StackCall
 from workloads.backends.stderr_capture import captured_stderr
 from workloads.backends.tensorflow import evidence, fused
 from workloads.backends.tensorflow.passes import make_passes, outputs_and_gradients
-from workloads.context import Fact
+from workloads.context import RecordedFact
 from workloads.implementations import AUTO, Implementation
 from workloads.protocol import TimedWork
 
@@ -120,7 +120,7 @@ class TensorFlowFramework(Framework):
             del registered[name]
         super().release_memory()
 
-    def framework_facts(self) -> Mapping[str, Fact]:
+    def framework_facts(self) -> Mapping[str, RecordedFact]:
         build = tf.sysconfig.get_build_info()
         gpus = tf.config.list_physical_devices("GPU")
         details = [tf.config.experimental.get_device_details(gpu) for gpu in gpus]

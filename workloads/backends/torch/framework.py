@@ -14,7 +14,7 @@ from workloads.backends.stack_call import StackCall
 from workloads.backends.torch import evidence, fused
 from workloads.backends.torch.cudnn_errors import CudnnErrors
 from workloads.backends.torch.passes import make_passes, outputs_and_gradients
-from workloads.context import Fact
+from workloads.context import RecordedFact
 from workloads.hidden_packages import hide_package
 from workloads.implementations import Implementation
 from workloads.protocol import Device, TimedWork
@@ -130,7 +130,7 @@ class TorchFramework(framework.Framework):
         if self.has_gpu():
             torch.cuda.empty_cache()
 
-    def framework_facts(self) -> Mapping[str, Fact]:
+    def framework_facts(self) -> Mapping[str, RecordedFact]:
         gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
         return {
             "torch": torch.__version__,

@@ -28,7 +28,7 @@ from workloads.data.cache import atomic_write, cache_folder
 if TYPE_CHECKING:
     from jinja2 import Template
 
-MOST_ROWS = 300
+MOST_DATA_ROWS = 300
 """The most rows of a table; the JSON format has all."""
 
 _HERE = files("orchestrator.report.formats.html")
@@ -61,7 +61,7 @@ def to_html(
         first_plots=first,
         parts=parts_of(document.sections, [*plots.values()]),
         signs=_SIGNS,
-        most_rows=MOST_ROWS,
+        most_rows=MOST_DATA_ROWS,
         charts_json=script_json(specifications),
         scripts=scripts,
     )
