@@ -151,6 +151,15 @@ def test_the_parent_run_has_few_tags_and_what_a_later_start_changed(
     assert visible == {"sweep", "generation", "workload", "state", "latest.baseline"}
 
 
+def test_the_parent_run_has_the_commit_of_the_users_repository_where_mlflow_shows_it(
+    home: Path,
+) -> None:
+    with writer(home) as opened:
+        opened.open(build_opening(build_identity(code_commit="0123456789ab-dirty")))
+        tags = sweep_run(home).data.tags
+    assert tags["git_commit"] == tags["mlflow.source.git.commit"] == "0123456789ab-dirty"
+
+
 def test_a_sqlite_file_is_read_without_mlflow_and_as_it_reads(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
