@@ -19,7 +19,7 @@ from orchestrator.storage.tracking.records import Answer
 from orchestrator.storage.tracking.trial_table import to_rows
 from orchestrator.storage.tracking.writer import unpack_model
 from tests.building.stores import build_home, build_opening, mlflow_address
-from tests.building.trials import build_failed_trial, build_full_trial
+from tests.building.trials import build_failed_trial, build_full_trial, build_identity
 from tests.orchestrator.storage.tracking.mlflow.stored import sweep_run, trial_runs
 from tests.orchestrator.storage.tracking.recording import record, writer
 
