@@ -88,6 +88,11 @@ class SweepFolder:
             needed = f"a sweep needs {LEAST_FREE_MIB:.0f} MiB"
             raise HomeUnusable(self.home, f"a disk with {free:.1f} MiB free ({needed})")
 
+    def expect_unlocked(self) -> None:
+        """Raise `Locked` if another process holds the lock now."""
+        if owner := lock.holder(self.path):
+            raise lock.Locked(self.path, owner)
+
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
         """Hold the lock of all generations of a name, or raise `Locked` if another process does."""
