@@ -64,7 +64,7 @@ def _digest(content: bytes) -> str:
 
 
 def file_state(path: str) -> str | None:
-    """Return size and time of change of a file, or of a folder's list; None if it is not there."""
+    """Return size and time of change of a file, as one text; None if it is not there."""
     try:
         found = Path(path).stat()
     except OSError:

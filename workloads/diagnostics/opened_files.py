@@ -10,36 +10,39 @@ from workloads.own_code import file_state
 
 _SYSTEM = ("/proc/", "/sys/", "/dev/", "/etc/", "/usr/")
 
+_PACKAGES = {"site-packages", "dist-packages"}
+
 
 class OpenedFiles:
-    """Notes each file that Python opens to read, or folder that it lists, from now on.
-
-    Code in C may open more.
-    """
+    """Notes each file that Python opens to read, from now on; code in C may open more."""
 
     def __init__(self) -> None:
-        self._paths = set[str]()
+        self._paths = set[Path]()
         sys.addaudithook(self._note)
 
     def _note(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if event == "open":
-            path, mode, _ = arguments
-            if mode is not None and set("wax+") & set(str(mode)):
-                return
-        elif event in ("os.listdir", "os.scandir"):
-            path = arguments[0] or "."
-        else:
+        if event != "open":
             return
-        if isinstance(path, str | bytes | os.PathLike):
-            self._paths.add(str(Path(os.fsdecode(path)).absolute()))
+        path, mode, _ = arguments
+        is_read = mode is None or not set("wax+") & set(str(mode))
+        if is_read and isinstance(path, str | bytes | os.PathLike):
+            self._paths.add(Path(os.fsdecode(path)).absolute())
 
     def states(self) -> Mapping[str, str]:
-        """Return size and time of change of each that is there, but of code and of the system."""
-        installed = {str(Path(folder).resolve()) for folder in (sys.prefix, sys.base_prefix)}
-        outside = (*_SYSTEM, *(f"{folder}/" for folder in installed))
-        states = {}
-        for path in sorted(self._paths):
-            is_code = path.endswith((".py", ".pyc", ".so"))
-            if not is_code and not path.startswith(outside) and (state := file_state(path)):
-                states[path] = state
-        return states
+        """Return size and time of change of each file that is there, as one text.
+
+        Code, and files of packages, of the system and of hidden folders are left out: packages keep
+        caches of their own there.
+        """
+        return {
+            str(path): state
+            for path in sorted(self._paths)
+            if not _is_of_packages(path) and (state := file_state(str(path)))
+        }
+
+
+def _is_of_packages(path: Path) -> bool:
+    is_hidden = any(part.startswith(".") or part in _PACKAGES for part in path.parts)
+    is_code = path.suffix in (".py", ".pyc", ".so")
+    is_installed = path.is_relative_to(sys.prefix) or path.is_relative_to(sys.base_prefix)
+    return is_hidden or is_code or is_installed or str(path).startswith(_SYSTEM)

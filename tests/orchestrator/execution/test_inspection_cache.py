@@ -83,7 +83,7 @@ def test_a_fault_of_the_moment_is_not_kept() -> None:
 def test_files_that_python_reads_are_noted_and_its_own_are_not(folder: Path) -> None:
     program = (
         "from workloads.diagnostics.opened_files import OpenedFiles; opened = OpenedFiles();"
-        "open('data.csv').close(); open('new.txt', 'w').close(); import json, os; os.listdir('.');"
+        "open('data.csv').close(); open('new.txt', 'w').close(); import json;"
         "print(json.dumps(dict(opened.states())))"
     )
     done = subprocess.run(
@@ -94,5 +94,5 @@ def test_files_that_python_reads_are_noted_and_its_own_are_not(folder: Path) -> 
         text=True,
         check=True,
     )
-    assert str(folder / "data.csv") in done.stdout and str(folder) + '"' in done.stdout
+    assert str(folder / "data.csv") in done.stdout
     assert "new.txt" not in done.stdout and ".py" not in done.stdout
