@@ -78,6 +78,23 @@ def packages_of(workload: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(re.split(r"[.:]", entry)[0] for entry in entries))
 
 
+def entry_of_file(text: str, function: str = "") -> str | None:
+    """Return the entry that the name of a Python file stands for: `models.mine:build`.
+
+    The text is `models/mine.py:build`, or `models/mine.py` where `function` says which one is
+    meant. None for another text, and for a file that no module name reaches from the current
+    folder.
+    """
+    file, _, name = text.partition(":")
+    path = Path(file)
+    if path.suffix != ".py":
+        return None
+    if path.is_absolute() and path.is_relative_to(Path.cwd()):
+        path = path.relative_to(Path.cwd())
+    parts, name = path.with_suffix("").parts, name or function
+    return f"{'.'.join(parts)}:{name}" if all(map(str.isidentifier, (*parts, name))) else None
+
+
 @contextmanager
 def code_in(folder: Path, *, before_current: bool = False) -> Iterator[None]:
     """Let the code of workloads be found in this folder too, such as the folder of a spec file.

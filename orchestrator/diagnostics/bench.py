@@ -36,7 +36,7 @@ from orchestrator.planning.plan import Plan, make_plan
 from orchestrator.spec import SweepSpec, parse_spec, yaml_locations
 from orchestrator.spec.reading import refuse_object
 from orchestrator.spec.spec_errors import ProblemAtPath, SpecError, key_text
-from workloads.own_code import code_folders
+from workloads.own_code import code_folders, entry_of_file
 from workloads.protocol import TimedWork, TrialRequest
 from workloads.turns import step_seconds
 
@@ -182,6 +182,8 @@ def make_bench(
             )
             for key in others
         )
+    usual = {"model": "build", "data": "load", "workload": ""}
+    timed = {key: entry_of_file(text, usual[key]) or text for key, text in timed.items()}
     name = timed.get("workload") or timed["model"].replace(":", "-")
     data = {
         "name": f"bench-{name.rpartition(':')[2].lower().replace('.', '-')}",
