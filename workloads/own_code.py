@@ -31,6 +31,9 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _WRAPPED_BY_KERAS = "Exception encountered when calling"
 """The beginning of an error of Keras around a layer's error, which follows in the next line."""
 
+_OF_CALLS = "(most recent call last):"
+"""The end of a line that calls follow, in lines that begin with a blank."""
+
 _before_current, _after_current = list[str](), list[str]()
 
 session_files = dict[str, str]()
@@ -224,12 +227,26 @@ def without_colours(text: str) -> str:
     return _COLOURS.sub("", text)
 
 
+def _without_calls(text: str) -> list[str]:
+    """Return the lines of an error's text, without empty ones and the calls that TensorFlow adds.
+
+    A heading, such as "Graph execution error:", is followed by its reason then.
+    """
+    lines, is_call = list[str](), False
+    for line in filter(str.strip, text.splitlines()):
+        is_heading = line.rstrip().endswith(_OF_CALLS)
+        is_call = is_heading or (is_call and line[0].isspace())
+        if not is_call:
+            lines.append(line)
+    return lines
+
+
 def describe_error(error: BaseException, code: CodeFiles | None) -> str:
     """Return an error in a line, equal for equal errors; then its text and calls there."""
     text = without_colours(str(error))
-    first, *more = [line for line in text.splitlines() if line.strip()] or [""]
-    if first.startswith(_WRAPPED_BY_KERAS) and more:
-        first = f"{first.rstrip('. ')}: {more.pop(0).strip()}"
+    first, *more = _without_calls(text) or [""]
+    if more and (first.startswith(_WRAPPED_BY_KERAS) or first.rstrip().endswith(":")):
+        first = f"{first.rstrip('.: ')}: {more.pop(0).strip()}"
     rest = [first] if len(first) > _SHOWN_CHARACTERS else []
     first = f"{first[:_SHOWN_CHARACTERS]}…" if rest else first
     line = f"{type(error).__name__}: {first.strip()}" if first else type(error).__name__

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from workloads.backends.full_memory import memory_complaint
-from workloads.data.array_trees import arrays_of, is_single_array
+from workloads.data.array_trees import arrays_of, is_single_array, shapes_text
 from workloads.data.class_weights import with_class_weights
 from workloads.data.samples import DataSet, Samples, batches_not_finite
 from workloads.entry import explain_other_package, load_own_functions
@@ -295,7 +295,7 @@ class _Inspector:
         import keras  # noqa: PLC0415 - the framework of this process
 
         location = location_of(self._functions.load or self._functions.build)
-        received = f"x of {_shapes(batch.inputs)}, y of {_shapes(batch.targets)}"
+        received = f"x {_shapes(batch.inputs)}, y {_shapes(batch.targets)}"
         expected = f"{location}: expected data for a model that {_model_shapes(model)}"
         if not _takes(model, batch.inputs):
             raise DataError(f"{expected}; received {received}: {_OTHER_SHAPES}")
@@ -369,7 +369,7 @@ def _config_digest(model: Any) -> str:
 
 def _shapes(tree: Any) -> str:
     """Write the shapes of one array, or of the arrays of a tree."""
-    return f"shape {' and '.join(str(tuple(array.shape)) for array in arrays_of(tree))}"
+    return shapes_text(("", array) for array in arrays_of(tree))
 
 
 def _takes(model: Any, inputs: Any) -> bool:

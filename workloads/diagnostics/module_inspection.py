@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from workloads.backends.feeding import packed, with_float_type
-from workloads.data.array_trees import arrays_of, map_arrays
+from workloads.data.array_trees import arrays_of, map_arrays, shapes_text
 from workloads.data.samples import DataSet, Samples, batches_not_finite
 from workloads.eligibility import module_ineligibility_reason
 from workloads.failures import BadRequest, DataError, NonFinite, TrialError
@@ -78,9 +78,9 @@ def _try(
 
     `which` names the batch in the message if a result is NaN or infinite.
     """
-    received = f"x of {_shapes(batch[0])}"
+    received = f"x {_shapes(batch[0])}"
     if optimizer is not None:
-        received += f" and y of {_shapes(batch[1])}"
+        received += f" and y {_shapes(batch[1])}"
     try:
         outputs = call_with(own.module, batch[0])
         values = {} if optimizer is None else _train_once(own, optimizer, outputs, batch)
@@ -187,7 +187,7 @@ def _tensors_of(outputs: Any) -> list[torch.Tensor]:
 
 def _shapes(tree: Any) -> str:
     """Write the shapes of one tensor, or of the tensors of a tree."""
-    return f"shape {' and '.join(str(tuple(tensor.shape)) for tensor in arrays_of(tree))}"
+    return shapes_text(("", array) for array in arrays_of(tree))
 
 
 def _described(value: Any) -> str:
