@@ -25,6 +25,7 @@ def describe_plan(spec: SweepSpec, plan: Plan, stopped: Iterable[str] = ()) -> s
         *(f"  {line}" for line in _arms(plan)),
         *(f"  {line}" for line in _too_few(spec, plan)),
         *(f"  {line}" for line in _data(spec)),
+        *(f"  {line}" for line in _order(spec)),
         *(f"  {line}" for line in _training_on_import(spec)),
         *(f"  {line}" for line in (*_models(spec, plan), *_measuring(plan))),
         *stopped,
@@ -98,6 +99,18 @@ def _models(spec: SweepSpec, plan: Plan) -> Iterator[str]:
 def _data(spec: SweepSpec) -> Iterator[str]:
     if spec.model is not None and spec.data is None:
         yield "random data: times only, no losses and no metrics of the model"
+
+
+def _order(spec: SweepSpec) -> Iterator[str]:
+    """Write why the batches of an own model keep the order of the data."""
+    facts, chosen = spec.model_facts, spec.settings.get("shuffle")
+    carried = facts.carried if facts else ()
+    if carried and chosen is None:
+        yield f"batches in the order of the data: {', '.join(carried)} carries its state on"
+    elif carried and chosen:
+        yield f"batches are shuffled, although {', '.join(carried)} carries its state on"
+    elif spec.model is not None and chosen is False:
+        yield "batches in the order of the data (settings.shuffle)"
 
 
 def _training_on_import(spec: SweepSpec) -> Iterator[str]:

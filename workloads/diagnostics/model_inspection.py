@@ -155,12 +155,14 @@ class _Inspector:
         self._expect_classes(data)
         metrics = self._try_one_batch(model, data, batch_size)
         _expect_recordable(metrics, location_of(self._functions.build))
+        from workloads.models.layers import stateful_layers  # noqa: PLC0415 - imports Keras
+
         arms = list[ArmFact]()
         for index, probe in enumerate(self._probes):
             arms += self._examine(self._with_initial_weights(probe, data), index)
         if not has_data:
             return ModelFacts((), None, tuple(arms))
-        return ModelFacts(metrics, data.digest, tuple(arms))
+        return ModelFacts(metrics, data.digest, tuple(arms), carried=stateful_layers(model))
 
     def _inspect_module(
         self, own: OwnModule, settings: Mapping[str, Any], batch_size: int
@@ -173,7 +175,10 @@ class _Inspector:
             raise no_random_data_for_module(own.location)
         data = self._load_once(settings, batch_size)
         code = read_code(asked.workload)
-        names = module_inspection.try_module(own, data, location_of(load), asked.timed_work, code)
+        tried = module_inspection.try_module(
+            own, data, location_of(load), asked.timed_work, code, batch_size
+        )
+        names = tried.metrics
         _expect_recordable(names, own.location)
         modules = [own, *(self._build(p.as_user_settings()) for p in self._probes[1:])]
         arms = [
@@ -186,6 +191,7 @@ class _Inspector:
             data.digest,
             tuple(arms),
             validation_metrics=tuple(f"val_{name}" for name in names[1:]),
+            carried=tried.carried,
         )
 
     def _build(self, settings: Mapping[str, Any]) -> Any:

@@ -78,4 +78,5 @@ def _mean(tensors: list[Any]) -> Any:
 
 
 def _array(tensor: Any) -> NDArray[Any]:
-    return np.asarray(tensor.detach().double().cpu(), np.float64)
+    dense = tensor.to_dense() if tensor.is_sparse else tensor  # the gradient of a sparse embedding
+    return np.asarray(dense.detach().double().cpu(), np.float64)
