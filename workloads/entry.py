@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from workloads.autologging import switch_off_autologging
 from workloads.context import Context
 from workloads.failures import BadRequest
 from workloads.own_code import PACKAGES
@@ -73,6 +74,7 @@ def _import(workload: Workload, entry: str) -> Any:
             f"workload {workload.name!r}: no module {error.name!r} on this machine:"
             f" {explain_other_package(error) or advice}"
         ) from None
+    switch_off_autologging()
     return getattr(module, name, None)
 
 

@@ -12,6 +12,9 @@ from pydantic import TypeAdapter
 
 from workloads.protocol import Device, TimedWork
 
+NOT_KEPT = "model_not_kept"
+"""The fact of a trial that says why its model could not be kept."""
+
 FaultKind: TypeAlias = Literal[
     "refused",  # the functions do not keep their contract, on whatever backend
     "failed",  # their code raised an error, perhaps because of the backend

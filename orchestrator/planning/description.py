@@ -13,6 +13,7 @@ from orchestrator.spec import SweepSpec
 from orchestrator.spec.sections import FEWEST_BLOCKS
 from workloads.metrics import find_metric
 from workloads.own_code import training_on_import
+from workloads.script_scan import autologging_calls, callbacks_of_fit
 
 _MOST_NAMED = 3
 """Up to this many arms that cannot run for one reason are named; more are counted."""
@@ -27,6 +28,7 @@ def describe_plan(spec: SweepSpec, plan: Plan, stopped: Iterable[str] = ()) -> s
         *(f"  {line}" for line in _data(spec)),
         *(f"  {line}" for line in _order(spec)),
         *(f"  {line}" for line in _training_on_import(spec)),
+        *(f"  {line}" for line in _left_out(spec)),
         *(f"  {line}" for line in (*_models(spec, plan), *_measuring(plan))),
         *stopped,
         *describe_prices(spec.prices, (arm.hardware for arm in plan.arms)),
@@ -122,6 +124,14 @@ def _training_on_import(spec: SweepSpec) -> Iterator[str]:
             " checks or trains the model does: if that trains a model, remove it, or put it under"
             ' if __name__ == "__main__":'
         )
+
+
+def _left_out(spec: SweepSpec) -> Iterator[str]:
+    """Write what the user's files do in a training of their own, and trials do not."""
+    for line, names in callbacks_of_fit(spec.workload_name) if spec.model else ():
+        yield f"trials train without the callbacks of fit at {line}: {', '.join(names)}"
+    if lines := [*autologging_calls(spec.workload_name)]:
+        yield f"MLflow's autologging at {', '.join(lines)} is switched off in trials"
 
 
 def _measuring(plan: Plan) -> Iterator[str]:

@@ -15,11 +15,17 @@ from typing import Any
 import numpy as np
 
 from workloads.backends.full_memory import memory_complaint
+from workloads.backends.stack_call import LEFT_PADDED
 from workloads.data.array_trees import arrays_of, is_single_array, shapes_text
 from workloads.data.class_weights import with_class_weights
 from workloads.data.samples import DataSet, Samples, batches_not_finite
+from workloads.diagnostics.value_ranges import (
+    extreme_samples,
+    find_unusual_padding,
+    find_value_out_of_range,
+)
 from workloads.entry import explain_other_package, load_own_functions
-from workloads.failures import LESS_MEMORY, BadRequest, DataError, NonFinite, TrialError
+from workloads.failures import LESS_MEMORY, SAME_DATA, BadRequest, DataError, NonFinite, TrialError
 from workloads.implementations import parse_implementation
 from workloads.model_facts import (
     ArmFact,
@@ -137,6 +143,7 @@ class _Inspector:
 
     def __init__(self, request: InspectionRequest, functions: OwnFunctions) -> None:
         self._request, self._functions = request, functions
+        self._padding: str | None = None
         self._probes = [check_settings(OwnModelSettings, probe) for probe in request.probes]
 
     def inspect(self) -> ModelFacts:
@@ -153,6 +160,9 @@ class _Inspector:
             else random_data(model, batch_size, location_of(self._functions.build))
         )
         self._expect_classes(data)
+        if has_data and (found := find_value_out_of_range(model, data)):
+            raise DataError(f"{location_of(self._functions.load)}: {found}")
+        self._padding = find_unusual_padding(model, data) if has_data else None
         metrics = self._try_one_batch(model, data, batch_size)
         _expect_recordable(metrics, location_of(self._functions.build))
         from workloads.models.layers import stateful_layers  # noqa: PLC0415 - imports Keras
@@ -209,8 +219,7 @@ class _Inspector:
             assert self._functions.load is not None  # it has just been called
             raise DataError(
                 f"{location_of(self._functions.load)}: expected the same data from each call with"
-                " the same settings; received others: draw random numbers by NumPy with a fixed"
-                " seed, such as numpy.random.default_rng(7), and shuffle nothing without one"
+                f" the same settings; received others: {SAME_DATA}"
             )
         suspects = recorded.read & set(self._request.searched)
         for probe in self._probes[1:]:
@@ -290,6 +299,9 @@ class _Inspector:
         model.run_eagerly = True
         try:
             names = self._try(model, data.train.first(count), "the first batch")
+            extremes = extreme_samples(data, count)
+            if extremes is not None:
+                self._try(model, extremes, "the samples with the least and the largest values")
             for which, batch in batches_not_finite(data, count):
                 self._try(model, batch, f"{which}, which has a value that is NaN or infinite")
         finally:
@@ -345,7 +357,10 @@ class _Inspector:
             for device in _DEVICES:
                 examination = examine_rewrite(model, implementation, device)
                 is_masked = device == "gpu" and examination.is_masked
-                yield ArmFact(probe, text, device, examination.reason, is_masked)
+                reason, kernel = examination.reason, implementation.kernel
+                if self._padding and examination.is_masked and (is_masked or kernel == "fused"):
+                    reason = reason or f"{LEFT_PADDED}: {self._padding}"
+                yield ArmFact(probe, text, device, reason, is_masked)
 
 
 def _expect_recordable(names: tuple[str, ...], location: str) -> None:

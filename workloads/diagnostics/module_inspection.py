@@ -12,6 +12,7 @@ import torch
 from workloads.backends.feeding import packed, with_float_type
 from workloads.data.array_trees import arrays_of, map_arrays, shapes_text
 from workloads.data.samples import DataSet, Samples, batches_not_finite
+from workloads.diagnostics.value_ranges import extreme_samples
 from workloads.eligibility import module_ineligibility_reason
 from workloads.failures import BadRequest, DataError, NonFinite, TrialError
 from workloads.implementations import Implementation, parse_implementation
@@ -74,6 +75,10 @@ def try_module(
             rows = slice(number * batch_size, (number + 1) * batch_size)
             batch = full.map(lambda array, rows=rows: array[rows])
             trial.run(_tensors(own, batch), f"batch {number + 1}")
+    extremes = extreme_samples(data, _MOST_SAMPLES)
+    if extremes is not None:
+        restore_kept(own.module, carried)
+        trial.run(_tensors(own, extremes), "the samples with the least and the largest values")
     for where, samples in batches_not_finite(data, _MOST_SAMPLES):
         restore_kept(own.module, carried)
         trial.run(_tensors(own, samples), f"{where}, which has a value that is NaN or infinite")
@@ -198,8 +203,18 @@ class _ModuleTrial:
 
 def _received(batch: tuple[Any, ...]) -> str:
     """Write the shapes of the inputs, and of the targets if there are some."""
-    shapes = [f"{name} {_shapes(tree)}" for name, tree in zip("xy", batch, strict=False)]
+    shapes = [
+        f"{name} {_shapes(tree)}{_range_text(tree)}"
+        for name, tree in zip("xy", batch, strict=False)
+    ]
     return " and ".join(shapes)
+
+
+def _range_text(tree: Any) -> str:
+    """Write the range of one tensor of whole numbers."""
+    if not isinstance(tree, torch.Tensor) or tree.is_floating_point() or tree.is_complex():
+        return ""
+    return f" ({int(tree.min())} to {int(tree.max())})"
 
 
 def examine_module(

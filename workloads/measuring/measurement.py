@@ -90,7 +90,8 @@ def _train(
     metrics |= training.time_single_steps(run, trial)
     metrics |= measure_utilization(trial, framework, metrics)
     if trained is not None:
-        keep_model(trained, trial, lambda: task.build(settings, trial, data))
+        samples = run.validation.first(run.batch_size)
+        keep_model(trained, trial, lambda: task.build(settings, trial, data), samples)
     return metrics
 
 

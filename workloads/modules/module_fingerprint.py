@@ -22,6 +22,7 @@ def fingerprint_of(run: ModuleRun) -> Fingerprint:
     was.
     """
     start = run.state()
+    run.reset_carried_state()
     batch = run.first_batch()
     parameters = [p for p in run.module.parameters() if p.requires_grad]
     try:

@@ -112,7 +112,7 @@ class ModuleRun:
     def train_on(self, batches: Iterable[tuple[Any, ...]]) -> Any:
         """Run a training step on each batch; return the mean loss over samples, on the device."""
         assert self.optimizer is not None
-        restore_kept(self.module, self._carried)
+        self.reset_carried_state()
         self.module.train()
         total, samples = torch.zeros((), device=self.device), 0
         for batch in batches:
@@ -129,7 +129,7 @@ class ModuleRun:
 
     def evaluate(self, batches: Iterable[tuple[Any, ...]]) -> dict[str, float]:
         """Return the mean loss and the means of the user's metrics over samples."""
-        restore_kept(self.module, self._carried)
+        self.reset_carried_state()
         self.module.eval()
         totals, samples = dict[str, Any](), 0
         with torch.no_grad(), self.autocast():
@@ -145,7 +145,7 @@ class ModuleRun:
 
     def predict_batches(self, inputs: Iterable[Any]) -> Any:
         """Predict batches of inputs in their order; return the last outputs."""
-        restore_kept(self.module, self._carried)
+        self.reset_carried_state()
         self.module.eval()
         outputs = None
         with torch.no_grad(), self.autocast():
@@ -168,6 +168,10 @@ class ModuleRun:
         return torch.autocast(self.device, dtype, enabled=dtype is not None)
 
     # The state
+
+    def reset_carried_state(self) -> None:
+        """Set what the module carries from batch to batch to what it was when it was built."""
+        restore_kept(self.module, self._carried)
 
     def forget_compiled(self) -> None:
         """Let the next call compile the module anew, if it is to be compiled."""

@@ -110,4 +110,6 @@ def load_parts(settings: Settings) -> Any:
 
 
 def load_tokens(settings: Settings) -> Any:
-    return (np.random.default_rng(1).integers(0, 20, (40, 6)),)
+    tokens = np.random.default_rng(1).integers(0, 20, (40, 6))
+    tokens[30, 2] = settings.get("late_token", 0)
+    return (tokens,)

@@ -92,6 +92,13 @@ def test_a_module_may_have_its_loss_inside(torch_trainer: Trainer) -> None:
     assert facts.metrics == ("loss",)
 
 
+def test_a_token_that_an_embedding_lacks_is_found_in_any_sample(torch_trainer: Trainer) -> None:
+    fixed = {"late_token": 20}
+    fault = inspect(torch_trainer, "carrying_modules:build_with_loss", TOKENS, fixed=fixed)
+    assert isinstance(fault, ModelFault)
+    assert "(0 to 20)" in fault.text
+
+
 class WrongModule(NamedTuple):
     """Functions that cannot be used, and what is said about them."""
 
