@@ -19,6 +19,7 @@ from workloads.backends.stack_call import LEFT_PADDED
 from workloads.data.array_trees import arrays_of, is_single_array, shapes_text
 from workloads.data.class_weights import with_class_weights
 from workloads.data.samples import DataSet, Samples, batches_not_finite
+from workloads.diagnostics.failed_pass import failed_pass
 from workloads.diagnostics.value_ranges import (
     extreme_samples,
     find_unusual_padding,
@@ -89,6 +90,8 @@ def inspect_own_model(request: InspectionRequest) -> Inspection:
         text = describe_error(error, read_code(request.workload))
         if isinstance(error, KeyError) and error.args and error.args[0] not in request.probes[0]:
             text += f"\nadd {error.args[0]} to settings or search.space, if it is one of yours"
+        if passed := failed_pass(error):
+            text += f"\n{passed} of a training step failed"
         if memory_complaint(error) is not None:
             text += f"\nthe memory of this machine does not suffice for the model: {LESS_MEMORY}"
         return ModelFault(kind, f"{text}\n{advice}" if advice else text)
@@ -335,6 +338,8 @@ class _Inspector:
             if _is_in_user_code(error, self._request.workload):
                 raise
             reason = describe_error(error, None).splitlines()[0]
+            if passed := failed_pass(error):
+                reason = f"{passed}: {reason}"
             raise DataError(
                 f"{expected}; received {received}: {_OTHER_SHAPES}. Keras: {reason}"
             ) from error

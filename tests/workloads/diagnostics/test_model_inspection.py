@@ -278,6 +278,12 @@ WRONG_MODELS = [
         text="on sample 20 of the training data",
     ),
     WrongModel(
+        "a backward pass that fails",
+        build="build_without_gradient",
+        kind="failed",
+        text="the backward pass of a training step failed",
+    ),
+    WrongModel(
         "data that a data set shuffles anew in each pass",
         load="load_shuffled_dataset",
         place="load_shuffled_dataset",

@@ -235,6 +235,29 @@ def load_missing_values(settings: Settings) -> Any:
     return np.full((40, 5, 3), np.nan, np.float32), np.ones((40, 1), np.float32)
 
 
+class WithoutGradient(keras.layers.Layer):
+    """A layer whose gradient fails."""
+
+    def call(self, inputs: Any) -> Any:
+        @keras.ops.custom_gradient
+        def passed_on(values: Any) -> Any:
+            def gradient(*_: Any, **__: Any) -> Any:
+                raise ValueError("no gradient of this layer")
+
+            return values, gradient
+
+        return passed_on(inputs)
+
+
+def build_without_gradient(settings: Settings) -> Any:
+    model = keras.Sequential(
+        [keras.Input((5, 3)), keras.layers.LSTM(settings["units"]), keras.layers.Dense(1)]
+    )
+    model.add(WithoutGradient())
+    model.compile("adam", "mse")
+    return model
+
+
 def build_sparse_classifier(settings: Settings) -> Any:
     model = keras.Sequential(
         [
