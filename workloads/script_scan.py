@@ -58,6 +58,6 @@ def _files(workload: str) -> Iterator[tuple[str, ast.Module]]:
 def _calls(module: ast.Module, name: str) -> Iterator[ast.Call]:
     """Yield the calls of a method, or of a function of a module, of this name."""
     for node in ast.walk(module):
-        is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-        if is_call and node.func.attr == name:
-            yield node
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if node.func.attr == name:
+                yield node
