@@ -21,6 +21,7 @@ from workloads.measuring.turn_clock import TurnClock
 from workloads.models.run import StartState, TrainingRun
 
 _LATENCY_CALLS = 20
+_PREDICTION, _SINGLE_PREDICTION = "predict_s", "predict_sample_ms"
 
 
 def warm_up_training(run: TrainingRun, trial: Context) -> tuple[float, float]:
@@ -29,7 +30,13 @@ def warm_up_training(run: TrainingRun, trial: Context) -> tuple[float, float]:
     The model is in its start state again afterwards.
     """
     is_full = trial.measure == "full"
-    work = run_warm_up_pass if is_full else lambda run: run.fit(run.short_train_feed)
+
+    def work(run: TrainingRun) -> None:
+        if is_full:
+            run_warm_up_pass(run, trial)
+        else:
+            run.fit(run.short_train_feed)
+
     compile_s = keras_clocks.warm_up(run, work)
     start = StartState(run.model)
     step_s = keras_clocks.estimate_step_s(run, trial.slice_s)
@@ -37,14 +44,19 @@ def warm_up_training(run: TrainingRun, trial: Context) -> tuple[float, float]:
     return compile_s, step_s
 
 
-def run_warm_up_pass(run: TrainingRun) -> float:
-    """Run every function on every batch shape once, full and partial; return the training loss."""
+def run_warm_up_pass(run: TrainingRun, trial: Context) -> float:
+    """Run every function on every batch shape once, full and partial; return the training loss.
+
+    Predictions that fail here are not measured later.
+    """
     model, validation, callbacks = run.model, run.short_validation_feed, run.callbacks
     history = run.fit(run.short_train_feed, **validation.for_validation())
     model.evaluate(**validation.with_targets(), verbose=0, callbacks=callbacks())
-    model.predict(**validation.without_targets(), verbose=0, callbacks=callbacks())
+    with trial.optional(_PREDICTION):
+        model.predict(**validation.without_targets(), verbose=0, callbacks=callbacks())
     if run.takes_one_sample:
-        model.predict_on_batch(run.validation.first(1).inputs)
+        with trial.optional(_SINGLE_PREDICTION):
+            model.predict_on_batch(run.validation.first(1).inputs)
     return float(history.history["loss"][0])
 
 
@@ -94,8 +106,9 @@ def evaluate_and_predict(run: TrainingRun, trial: Context) -> dict[str, float]:
     with keras_clocks.expect_nothing_compiled(run.model):
         _evaluate_and_predict(run, trial)
         metrics = {"evaluate_s": trial.seconds["evaluate"]}
-        if run.takes_one_sample:
-            metrics["predict_sample_ms"] = _predict_one(run, trial)
+        if run.takes_one_sample and _SINGLE_PREDICTION not in trial.absent:
+            with trial.optional(_SINGLE_PREDICTION):
+                metrics[_SINGLE_PREDICTION] = _predict_one(run, trial)
     return metrics
 
 
@@ -128,12 +141,17 @@ def _evaluate_and_predict(run: TrainingRun, trial: Context) -> None:
             **feed.with_targets(), verbose=0, return_dict=True, callbacks=run.callbacks()
         )
         run.synchronise()
-    with trial.phase("predict"):
-        predictions = model.predict(**feed.without_targets(), verbose=0, callbacks=run.callbacks())
-        run.synchronise()
     expect_finite(results, "evaluate")
-    total = sum(float(np.sum(array, dtype=np.float64)) for array in arrays_of(predictions))
-    expect_finite({"sum of predictions": total}, "predict")
+    if _PREDICTION in trial.absent:
+        return
+    with trial.optional(_PREDICTION):
+        with trial.phase("predict"):
+            predictions = model.predict(
+                **feed.without_targets(), verbose=0, callbacks=run.callbacks()
+            )
+            run.synchronise()
+        total = sum(float(np.sum(array, dtype=np.float64)) for array in arrays_of(predictions))
+        expect_finite({"sum of predictions": total}, "predict")
 
 
 def _predict_one(run: TrainingRun, trial: Context) -> float:

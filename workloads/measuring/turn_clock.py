@@ -151,7 +151,7 @@ class TurnClock:
             self._end_slice()
         return self.is_over
 
-    def metrics(self, flops_per_sample: float) -> dict[str, float]:
+    def metrics(self, flops_per_sample: float | None) -> dict[str, float]:
         """Return the metrics of the training."""
         if not self._turns.done_slices:
             return {}

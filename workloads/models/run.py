@@ -40,9 +40,9 @@ class StartState:
 class TrainingRun:
     """A model with its data and plan: `train` is already in the trial's batch order.
 
-    `flops_per_sample` counts a training step. A stateful model keeps its states from batch to
-    batch; they are reset at the start of every epoch and of every evaluation. The feeds are all of
-    the data, and short parts that have every batch shape.
+    `flops_per_sample` counts a training step; None if it cannot be counted. A stateful model keeps
+    its states from batch to batch; they are reset at the start of every epoch and of every
+    evaluation. The feeds are all of the data, and short parts that have every batch shape.
     """
 
     model: WitnessedModel
@@ -50,7 +50,7 @@ class TrainingRun:
     train: Samples
     validation: Samples
     device: Device = "cpu"
-    flops_per_sample: float = 0.0
+    flops_per_sample: float | None = None
     train_feed: Feed = field(init=False)
     validation_feed: Feed = field(init=False)
     short_train_feed: Feed = field(init=False)
