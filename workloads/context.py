@@ -19,6 +19,7 @@ from workloads import protocol
 from workloads.failures import DataError, NonFinite, TrialError
 from workloads.implementations import Implementation
 from workloads.metrics import METRICS
+from workloads.number_format import OwnNumberFormat
 from workloads.own_code import describe_error
 from workloads.turns import Turns
 
@@ -71,6 +72,8 @@ class Context:
     """The digest of the data at the start of the sweep, where it is known only after loading."""
     wants_fingerprint: bool = False
     """The trial is to report the fingerprint of its model, if that is known to start equally."""
+    number_format: OwnNumberFormat | None = None
+    """What the file of an own model sets for all layers, if it does."""
     absent: dict[str, str] = field(default_factory=dict, init=False)
     """What could not be measured beside the training, with the reason (`optional`)."""
     _open: list[PhaseWindow] = field(default_factory=list, init=False, repr=False)

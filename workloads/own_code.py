@@ -13,7 +13,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.machinery import PathFinder
@@ -136,12 +136,49 @@ def training_on_import(workload: str) -> Iterator[str]:
     for name in dict.fromkeys(entry.partition(":")[0] for entry in entries):
         assert code is not None  # there are entries
         file = f"{name.replace('.', '/')}.py"
-        try:
-            module = ast.parse((code.folder / file).read_bytes())
-        except (OSError, SyntaxError, ValueError):  # the import tells of it
-            continue
-        nodes = (node for part in module.body for node in _nodes_that_run(part))
-        yield from (f"{file}:{node.lineno}" for node in nodes if _is_fit(node))
+        module = _parsed(code, file)
+        if module is not None:
+            nodes = _nodes_that_import_runs(module)
+            yield from (f"{file}:{node.lineno}" for node in nodes if _is_fit(node))
+
+
+def line_with(code: CodeFiles, modules: Iterable[str], words: Collection[str]) -> str:
+    """Return the place of the first line that has one of the names: `own.py:3`; "" for none.
+
+    Only these modules of the code are read. A line that an import runs comes first, else any line.
+    """
+    paths = [name.replace(".", "/") for name in modules]
+    files = (file for path in paths for file in (f"{path}.py", f"{path}/__init__.py"))
+    trees = [
+        (file, tree)
+        for file in files
+        if file in code.digests and (tree := _parsed(code, file)) is not None
+    ]
+    for nodes_of in (_nodes_that_import_runs, ast.walk):
+        for file, tree in trees:
+            lines = [node.lineno for node in nodes_of(tree) if _names(node) & {*words}]
+            if lines:
+                return f"{file}:{min(lines)}"
+    return ""
+
+
+def _parsed(code: CodeFiles, file: str) -> ast.Module | None:
+    """Return the syntax of a file; None for one that cannot be read."""
+    try:
+        return ast.parse((code.folder / file).read_bytes())
+    except (OSError, SyntaxError, ValueError):  # the import tells of it
+        return None
+
+
+def _names(node: ast.AST) -> set[str]:
+    """Return the names and the text in a node itself."""
+    own = (getattr(node, name, None) for name in ("attr", "id", "arg", "value"))
+    return {name for name in own if isinstance(name, str)}
+
+
+def _nodes_that_import_runs(module: ast.Module) -> Iterator[ast.AST]:
+    for part in module.body:
+        yield from _nodes_that_run(part)
 
 
 def _nodes_that_run(node: ast.AST) -> Iterator[ast.AST]:

@@ -30,7 +30,7 @@ from workloads.context import (
     expect_possible,
 )
 from workloads.eligibility import ineligibility_reason
-from workloads.entry import explain_other_package, load_entry
+from workloads.entry import Entry, explain_other_package, load_entry
 from workloads.failures import BadRequest, NotPossible, TrialError
 from workloads.implementations import Implementation, ImplementationError, parse_implementation
 from workloads.layer_traits import LayerTraits
@@ -240,7 +240,13 @@ def _run(
         wants_fingerprint=request.fingerprint,
     )
     try:
-        entry = load_entry(workload)
+        entry: Entry
+        if workload.is_own_model:
+            from workloads.own_import import load_own_model  # noqa: PLC0415 - imports NumPy
+
+            entry, trial = load_own_model(workload, trial)
+        else:
+            entry = load_entry(workload)
         if isinstance(entry, Task):
             returned = _run_task(entry, checked, request, trial)
         else:

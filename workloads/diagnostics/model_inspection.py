@@ -10,17 +10,19 @@ import json
 import re
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from workloads.backends.full_memory import memory_complaint
+from workloads.backends.loading import load_framework
 from workloads.data.array_trees import arrays_of, is_single_array
 from workloads.data.class_weights import with_class_weights
 from workloads.data.samples import DataSet, Samples, batches_not_finite
-from workloads.entry import explain_other_package, load_own_functions
+from workloads.entry import explain_other_package
 from workloads.failures import LESS_MEMORY, BadRequest, DataError, NonFinite, TrialError
-from workloads.implementations import parse_implementation
+from workloads.implementations import AUTO, Implementation, parse_implementation
 from workloads.model_facts import (
     ArmFact,
     FaultKind,
@@ -31,12 +33,13 @@ from workloads.model_facts import (
 )
 from workloads.modules.own_module import OwnModule
 from workloads.own_code import describe_error, read_code
+from workloads.own_import import OwnModelImport, import_own_model
 from workloads.protocol import Device
 from workloads.registry import find_workload
 from workloads.settings import check_settings
 from workloads.tasks.own_model.random_data import no_random_data_for_module, random_data
 from workloads.tasks.own_model.settings import OwnModelSettings
-from workloads.tasks.own_model.task import OwnFunctions, place_of
+from workloads.tasks.own_model.task import place_of
 
 _MOST_SAMPLES = 8
 """Samples of the batch that is tried, unless the model takes batches of one size only."""
@@ -62,6 +65,8 @@ _QUICK_LOADING_S = 10.0
 
 _DEVICES: tuple[Device, ...] = ("cpu", "gpu")
 
+_AS_WRITTEN = Implementation("any", AUTO)
+
 _OTHER_SHAPES = "return arrays of the model's shapes, or change its keras.Input or its last layer"
 
 _RECORDABLE = re.compile(r"\w[\w.\- ]*(/\w[\w.\- ]*)*")
@@ -71,8 +76,12 @@ _RECORDABLE = re.compile(r"\w[\w.\- ]*(/\w[\w.\- ]*)*")
 def inspect_own_model(request: InspectionRequest) -> Inspection:
     """Return the facts of an own model on the backend of this process, or why it cannot be used."""
     try:
-        functions = load_own_functions(find_workload(request.workload))
-        return _Inspector(request, functions).inspect()
+        framework = load_framework(parse_implementation(request.implementations[0]).backend)
+        imported = import_own_model(find_workload(request.workload), framework, "cpu")
+        if imported.refusal is not None:
+            return ModelFault("failed", imported.refusal)
+        facts = _Inspector(request, imported).inspect()
+        return replace(facts, import_notes=imported.notes)
     except _SearchedData as error:
         return ModelFault("refused", str(error), error.setting)
     except TrialError as error:
@@ -135,8 +144,9 @@ class _RecordedSettings(dict[str, Any]):
 class _Inspector:
     """The inspection of one own model, for all of its probes."""
 
-    def __init__(self, request: InspectionRequest, functions: OwnFunctions) -> None:
-        self._request, self._functions = request, functions
+    def __init__(self, request: InspectionRequest, imported: OwnModelImport) -> None:
+        self._request, self._functions = request, imported.functions
+        self._format = imported.number_format
         self._probes = [check_settings(OwnModelSettings, probe) for probe in request.probes]
 
     def inspect(self) -> ModelFacts:
@@ -189,6 +199,9 @@ class _Inspector:
         )
 
     def _build(self, settings: Mapping[str, Any]) -> Any:
+        from workloads.backends.framework import set_dtype_policy  # noqa: PLC0415 - imports Keras
+
+        set_dtype_policy(_AS_WRITTEN, self._format)  # which `clear_session` has forgotten
         return self._functions.build_model(settings, self._request.timed_work)
 
     def _load_once(self, settings: Mapping[str, Any], batch_size: int) -> DataSet:
@@ -339,7 +352,8 @@ class _Inspector:
             for device in _DEVICES:
                 examination = examine_rewrite(model, implementation, device)
                 is_masked = device == "gpu" and examination.is_masked
-                yield ArmFact(probe, text, device, examination.reason, is_masked)
+                reason = self._format and self._format.refusal_reason(implementation)
+                yield ArmFact(probe, text, device, reason or examination.reason, is_masked)
 
 
 def _expect_recordable(names: tuple[str, ...], place: str) -> None:

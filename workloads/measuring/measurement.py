@@ -6,9 +6,8 @@ Frameworks are imported inside `measure`, in the phase `import` of a process's f
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +15,7 @@ import numpy as np
 from workloads.backends.feeding import reorder, with_float_type
 from workloads.backends.full_memory import memory_complaint
 from workloads.backends.kernel_evidence import report_kernel
-from workloads.backends.loading import load_framework
+from workloads.backends.loading import import_framework, load_framework
 from workloads.context import Context
 from workloads.data.array_trees import arrays_of
 from workloads.data.class_weights import with_class_weights
@@ -229,6 +228,8 @@ def build_with_weights(
 
     Report its size.
     """
+    from keras.src.utils.dtype_utils import dtype_size  # noqa: PLC0415 - of every type of Keras
+
     from workloads.models.initial_weights import build_with_initial_weights  # noqa: PLC0415
     from workloads.models.recurrent_parts import recurrent_classes  # noqa: PLC0415
 
@@ -242,7 +243,7 @@ def build_with_weights(
     if isinstance(model, OwnModule):
         parameters = [(p.numel(), p.element_size()) for p in model.module.parameters()]
     else:
-        parameters = [(math.prod(v.shape), np.dtype(v.dtype).itemsize) for v in model.weights]
+        parameters = [(math.prod(v.shape), dtype_size(v.dtype) // 8) for v in model.weights]
         trial.environment(**{RECURRENT_LAYERS: ", ".join(recurrent_classes(model))})
     trial.model_built(sum(n for n, _ in parameters), sum(n * size for n, size in parameters))
     return model
@@ -255,13 +256,14 @@ def prepare_framework(trial: Context) -> Iterator[Framework]:
     Variables of the block itself are not released. Raise `NotPossible` if the device is missing, or
     Keras refuses the kernel inside the block; `OutOfMemory` if the memory of the device is full.
     """
-    with nullcontext() if "keras" in sys.modules else trial.phase("import"):
-        framework = load_framework(trial.implementation.backend)
+    framework = import_framework(trial)
+    framework.expect_backend()
     framework.release_memory()  # the traceback of a failed trial held its memory until now
-    framework.configure(trial.implementation, trial.device)
+    framework.configure(trial.implementation, trial.device, trial.number_format)
     framework.expect_device(trial.device)
     framework.seed(trial.seed % 2**32)
-    trial.environment(**framework.facts(), precision=trial.implementation.precision)
+    precision = framework.precision_in_use(trial.implementation)
+    trial.environment(**framework.facts(), precision=precision)
     try:
         yield framework
     except Exception as error:
