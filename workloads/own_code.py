@@ -24,6 +24,7 @@ PACKAGES = ("orchestrator", "workloads", "rnnsweep")
 """Our own packages, whose names no package of a user may have."""
 
 _IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+(\w+)|import[ \t]+(\w[\w., \t]*))", re.MULTILINE)
+_TRAINING = ("fit", "train_on_batch", "backward")
 _SHOWN_LINES, _SHOWN_CALLS = 6, 3
 _NO_CODE = ("__pycache__", "node_modules")  # neither is copied to nodes
 _SHOWN_CHARACTERS = 2_000
@@ -126,7 +127,9 @@ def read_code(workload: str) -> CodeFiles | None:
 
 
 def training_on_import(workload: str) -> Iterator[str]:
-    """Yield the places where a workload's modules call `fit` while they are imported: `own.py:31`.
+    """Yield the places where the import of a workload's modules trains, it seems: `own.py:31`.
+
+    They call `fit`, `train_on_batch`, or `backward` of a loss.
 
     Only the modules that the workload names are read, and nothing is imported. A call under
     `if __name__ == "__main__":` is not made by an import.
@@ -139,7 +142,7 @@ def training_on_import(workload: str) -> Iterator[str]:
         module = _parsed(code, file)
         if module is not None:
             nodes = _nodes_that_import_runs(module)
-            yield from (f"{file}:{node.lineno}" for node in nodes if _is_fit(node))
+            yield from (f"{file}:{node.lineno}" for node in nodes if _trains(node))
 
 
 def line_with(code: CodeFiles, modules: Iterable[str], words: Collection[str]) -> str:
@@ -192,9 +195,9 @@ def _nodes_that_run(node: ast.AST) -> Iterator[ast.AST]:
         yield from _nodes_that_run(child)
 
 
-def _is_fit(node: ast.AST) -> TypeGuard[ast.Call]:
+def _trains(node: ast.AST) -> TypeGuard[ast.Call]:
     function = node.func if isinstance(node, ast.Call) else None
-    return isinstance(function, ast.Attribute) and function.attr == "fit"
+    return isinstance(function, ast.Attribute) and function.attr in _TRAINING
 
 
 def imported_names(text: str) -> set[str]:

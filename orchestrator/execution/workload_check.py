@@ -98,17 +98,16 @@ def check_user_code(
 ) -> SweepSpec:
     """Return the spec, with the facts of its own model if it has one.
 
-    Other workloads of the user's are imported. `tell` gets a line for what the import of the code
-    does besides: it trains, as a call of `fit` shows before the import, or it changes a switch of
-    the process. Raise `WorkloadUnusable` or `OwnModelUnusable` if the code cannot be used, and what
+    Other workloads of the user's are imported. `tell` gets a line, before the import, for code that
+    seems to train while it is imported, and one for each switch of the process that it changes. Raise `WorkloadUnusable` or `OwnModelUnusable` if the code cannot be used, and what
     `refuse` returns if the spec does not fit the model.
     """
     tell = tell or (lambda _: None)
     if places := list(training_on_import(spec.workload_name)):
         tell(
-            f"{spec.name}: {', '.join(places)} calls fit when the file is imported, which each"
-            " process that checks or trains the model does: if that trains a model, remove it, or"
-            ' put it under if __name__ == "__main__":'
+            f"{spec.name}: {', '.join(places)} seems to train a model while the file is imported,"
+            " in each process that checks or trains yours: remove it, or put it under"
+            ' if __name__ == "__main__":'
         )
     if spec.model is None:
         expect_importable(spec, on_cluster=on_cluster)
