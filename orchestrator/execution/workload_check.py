@@ -99,8 +99,9 @@ def check_user_code(
     """Return the spec, with the facts of its own model if it has one.
 
     Other workloads of the user's are imported. `tell` gets a line, before the import, for code that
-    seems to train while it is imported, and one for each switch of the process that it changes. Raise `WorkloadUnusable` or `OwnModelUnusable` if the code cannot be used, and what
-    `refuse` returns if the spec does not fit the model.
+    seems to train while it is imported, and one for each switch of the process that it changes.
+    Raise `WorkloadUnusable` or `OwnModelUnusable` if the code cannot be used, and what `refuse`
+    returns if the spec does not fit the model.
     """
     tell = tell or (lambda _: None)
     if places := list(training_on_import(spec.workload_name)):

@@ -84,6 +84,8 @@ def inspect_own_model(request: InspectionRequest) -> Inspection:
         return replace(facts, import_notes=imported.notes)
     except _SearchedData as error:
         return ModelFault("refused", str(error), error.setting)
+    except _FailsHere as error:
+        return ModelFault("failed", f"{error.place}: {error}\n{error.advice}")
     except TrialError as error:
         return ModelFault("refused", str(error))
     except BaseException as error:  # noqa: BLE001 - the code of a user may also end the process
@@ -103,6 +105,17 @@ class _SearchedData(DataError):
     def __init__(self, message: str, setting: str) -> None:
         super().__init__(message)
         self.setting = setting
+
+
+class _FailsHere(Exception):
+    """An error of Keras or of the backend for a batch whose shapes fit; another backend may differ.
+
+    The text is the reason, `advice` what to do if the shapes do not fit after all.
+    """
+
+    def __init__(self, reason: str, place: str, advice: str) -> None:
+        super().__init__(reason)
+        self.place, self.advice = place, advice
 
 
 class _RecordedSettings(dict[str, Any]):
@@ -147,6 +160,7 @@ class _Inspector:
     def __init__(self, request: InspectionRequest, imported: OwnModelImport) -> None:
         self._request, self._functions = request, imported.functions
         self._format = imported.number_format
+        self._reason_as_written: str | None = None
         self._probes = [check_settings(OwnModelSettings, probe) for probe in request.probes]
 
     def inspect(self) -> ModelFacts:
@@ -163,7 +177,11 @@ class _Inspector:
             else random_data(model, batch_size, place_of(self._functions.build))
         )
         self._expect_classes(data)
-        metrics = self._try_one_batch(model, data, batch_size)
+        try:
+            metrics = self._try_one_batch(model, data, batch_size)
+        except _FailsHere as error:
+            metrics = self._try_without_cudnn(first, data, batch_size, error)
+            self._reason_as_written = str(error)
         _expect_recordable(metrics, place_of(self._functions.build))
         arms = list[ArmFact]()
         for index, probe in enumerate(self._probes):
@@ -303,6 +321,23 @@ class _Inspector:
             keras.utils.clear_session()
         return names
 
+    def _try_without_cudnn(
+        self,
+        settings: Mapping[str, Any],
+        data: DataSet,
+        batch_size: int,
+        error: _FailsHere,
+    ) -> tuple[str, ...]:
+        """Try the layers without Keras' path to a library; raise the error if that fails, too."""
+        from workloads.models.rewriting import switch_layers  # noqa: PLC0415 - imports Keras
+
+        model = self._build(settings)
+        switch_layers(model, use_cudnn=False, unroll=False)
+        try:
+            return self._try_one_batch(model, data, batch_size)
+        except _FailsHere:
+            raise error from None
+
     def _try(self, model: Any, batch: Samples, which: str) -> tuple[str, ...]:
         """Run the timed work on a batch; `which` names it in the message if a result is NaN."""
         import keras  # noqa: PLC0415 - the framework of this process
@@ -329,9 +364,13 @@ class _Inspector:
         except (ValueError, TypeError, RuntimeError) as error:
             if _is_in_user_code(error, self._request.workload):
                 raise
-            reason = describe_error(error, None).splitlines()[0]
-            raise DataError(
-                f"{expected}; received {received}: {_OTHER_SHAPES}. Keras: {reason}"
+            backend, work = keras.backend.backend(), self._request.timed_work
+            raise _FailsHere(
+                f"Keras on {backend} cannot {work} the model as it is written:"
+                f" {describe_error(error, None).splitlines()[0]}",
+                place,
+                f"the model {_model_shapes(model)}; received {received}. If they do not fit:"
+                f" {_OTHER_SHAPES}",
             ) from error
         faults = [name for name, value in results.items() if not np.all(np.isfinite(value))]
         if faults:
@@ -353,6 +392,8 @@ class _Inspector:
                 examination = examine_rewrite(model, implementation, device)
                 is_masked = device == "gpu" and examination.is_masked
                 reason = self._format and self._format.refusal_reason(implementation)
+                if implementation.kernel == AUTO:
+                    reason = reason or self._reason_as_written
                 yield ArmFact(probe, text, device, reason or examination.reason, is_masked)
 
 
