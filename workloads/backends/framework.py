@@ -1,6 +1,7 @@
 """The heavy half of a backend: its framework, in a trainer process of its own. Imports Keras."""
 
 import contextlib
+import functools
 import gc
 import importlib.metadata
 import platform
@@ -28,8 +29,6 @@ from workloads.resources import usable_cpus
 BYTES_PER_MIB = 2**20
 
 
-_FLOATX = keras.config.floatx()
-
 _REDUCED = {"bfloat16": "bf16", "float16": "fp16"}
 
 
@@ -39,9 +38,16 @@ def set_dtype_policy(implementation: Implementation, own: OwnNumberFormat | None
     It is the one that the user's file has set (`own`), if it sets any, else the precision of the
     implementation with variables in float32.
     """
-    keras.config.set_floatx((own and own.floatx) or _FLOATX)
+    keras.config.set_floatx((own and own.floatx) or _usual_floatx())
     policy = DTYPE_POLICIES.get(implementation.precision, keras.config.floatx())
     keras.config.set_dtype_policy((own and own.policy) or policy)
+
+
+@functools.cache
+def _usual_floatx() -> str:
+    """Return the type of numbers before any user's file is imported: Keras' file may set it."""
+    floatx: str = keras.config.floatx()
+    return floatx
 
 
 def installed_cudnn() -> str | None:

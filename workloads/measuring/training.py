@@ -7,7 +7,6 @@ compilation in the timed part fails the trial.
 
 import statistics
 import time
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -78,6 +77,7 @@ def train_in_turns(run: TrainingRun, trial: Context, step_s: float) -> dict[str,
         len(run.train),
         synchronise,
         lambda: warm_clocks(run.device, framework.synchronise),
+        run.steps_per_call,
     )
     is_full = trial.measure == "full"
     validation = run.validation_feed.for_validation() if is_full else {}
@@ -113,21 +113,26 @@ def evaluate_and_predict(run: TrainingRun, trial: Context) -> dict[str, float]:
 
 
 def time_single_steps(run: TrainingRun, trial: Context) -> dict[str, float]:
-    """Time single steps on full batches; return `step_metrics`, or raise `CompiledWhileTimed`."""
+    """Time single steps on full batches; return `step_metrics`, or raise `CompiledWhileTimed`.
+
+    Where Keras runs several steps in a call, it is the mean of them that is timed.
+    """
     if not run.plan.timed_steps:
         return {}
-    has_partial = run.steps > 1 and len(run.train) % run.batch_size > 0
-    calls, seconds = count(1), list[float]()
+    has_partial = run.steps > run.steps_per_call and len(run.train) % run.batch_size > 0
+    done, seconds = 0, list[float]()
 
-    def record(steps: int, step_s: float) -> int:
-        if next(calls) % run.steps or not has_partial:
-            seconds.append(step_s)
+    def record(steps: int, window_s: float) -> int:
+        nonlocal done
+        done += steps
+        if done % run.steps or not has_partial:
+            seconds.append(window_s / steps)
         return int(len(seconds) < run.plan.timed_steps)
 
     with (
         keras_clocks.expect_nothing_compiled(run.model),
         trial.phase("steps"),
-        keras_clocks.StepClock(run.model, record),
+        keras_clocks.StepClock(run, record),
     ):
         run.fit(run.train_feed, epochs=keras_clocks.ENDLESS)
     return step_metrics(seconds)
