@@ -113,13 +113,13 @@ def _import(workload: Workload, entry: str, framework: Framework) -> _Effects:
     refusals = [
         f"{place(change.words)} sets {change.name} to {change.after}, and"
         f" {framework.backend.title} cannot set it back to {change.before}: leave that line out"
-        for change in changes.found
+        for change in changes
         if change.is_fixed
     ]
     notes = [
         f"{place(change.words)} sets {change.name} to {change.after}; each trial has its own value,"
         f" here {change.before}"
-        for change in changes.found
+        for change in changes
         if not change.is_fixed
     ]
     own_floatx, own_policy = keras.config.floatx(), keras.config.dtype_policy()

@@ -149,7 +149,15 @@ class Framework(ABC):
         return ""
 
     def expect_device(self, device: Device) -> None:
-        """Raise `NotPossible` for a GPU trial without a GPU: it would silently run on the CPU."""
+        """Raise `NotPossible` for a GPU trial without a GPU, and for a CPU trial that sees one.
+
+        Either would silently run on the other device.
+        """
+        if device == "cpu" and self.has_gpu():
+            raise NotPossible(
+                f"device cpu: {self.backend.title} sees a GPU in this process, which was hidden from"
+                " it: the workload's code has changed CUDA_VISIBLE_DEVICES: leave that out"
+            )
         if device == "gpu" and not self.has_gpu():
             lines = self.explain_blindness().strip().splitlines()
             reason = f" ({lines[0].strip()})" if lines else ""

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 _VARIABLES = (
@@ -41,7 +42,7 @@ class ProcessSetting:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class SettingChange:
     """A switch that was changed, and was set back unless `is_fixed`."""
 
     name: str
@@ -51,35 +52,26 @@ class Change:
     is_fixed: bool = False
 
 
-@dataclass(slots=True)
-class Changes:
-    """The switches that were changed in a block of code."""
-
-    found: list[Change] = field(default_factory=list)
-
-
 def environment_settings() -> Iterator[ProcessSetting]:
     """Yield the environment variables that an arm decides."""
     for name in _VARIABLES:
         yield ProcessSetting(
-            name, (name,), lambda name=name: os.environ.get(name), _writer_of(name)
+            name, (name,), partial(os.environ.get, name), partial(_set_variable, name)
         )
 
 
-def _writer_of(name: str) -> Callable[[Any], object]:
-    def write(value: str | None) -> None:
-        if value is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = value
-
-    return write
+def _set_variable(name: str, value: str | None) -> None:
+    if value is None:
+        os.environ.pop(name, None)
+    else:
+        os.environ[name] = value
 
 
 @contextmanager
-def set_back(settings: Iterable[ProcessSetting]) -> Iterator[Changes]:
+def set_back(settings: Iterable[ProcessSetting]) -> Iterator[list[SettingChange]]:
     """Set back what the block changes; the result has the changes after the block."""
-    changes, watched = Changes(), [(setting, setting.read()) for setting in settings]
+    changes = list[SettingChange]()
+    watched = [(setting, setting.read()) for setting in settings]
     try:
         yield changes
     finally:
@@ -87,10 +79,7 @@ def set_back(settings: Iterable[ProcessSetting]) -> Iterator[Changes]:
             after = setting.read()
             if after == before:
                 continue
-            is_fixed = False
-            try:
+            with suppress(Exception):  # frameworks raise several kinds
                 setting.write(before)
-            except Exception:  # noqa: BLE001 - frameworks raise several kinds
-                is_fixed = True
-            change = Change(setting.name, setting.words, before, after, is_fixed)
-            changes.found.append(change)
+            is_fixed = setting.read() != before
+            changes.append(SettingChange(setting.name, setting.words, before, after, is_fixed))
