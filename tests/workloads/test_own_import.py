@@ -112,15 +112,25 @@ def test_switches_that_a_file_changes_are_set_back_and_named(backend: str) -> No
     assert facts.get("auto_clustering", "off") in ("off", "False", "")
 
 
-@pytest.mark.full
-def test_threads_that_cannot_be_set_back_are_refused_with_their_line() -> None:
-    expect_package("tensorflow")
+@pytest.mark.parametrize(
+    ("file", "implementation", "text"),
+    [
+        pytest.param("other_backend", "torch/auto", "set_backend"),
+        pytest.param(
+            "tensorflow_threads", "tensorflow/auto", "set_intra_op", marks=pytest.mark.full
+        ),
+    ],
+)
+def test_what_cannot_be_set_back_is_refused_with_its_line(
+    file: str, implementation: str, text: str
+) -> None:
+    expect_package(implementation.partition("/")[0])
     with Trainer() as fresh:
-        failed = failure(train(fresh, "tensorflow_threads", "tensorflow/auto"))
-        fault = inspect(fresh, "tensorflow_threads", "tensorflow/auto")
+        failed = failure(train(fresh, file, implementation))
+        fault = inspect(fresh, file, implementation)
     assert isinstance(fault, ModelFault)
     assert (failed.kind, fault.kind) == ("not_possible", "failed")
-    place = line_of("tensorflow_threads", "set_intra_op")
+    place = line_of(file, text)
     assert place in failed.message and place in fault.text
 
 

@@ -155,8 +155,8 @@ class Framework(ABC):
         """
         if device == "cpu" and self.has_gpu():
             raise NotPossible(
-                f"device cpu: {self.backend.title} sees a GPU in this process, which was hidden from"
-                " it: the workload's code has changed CUDA_VISIBLE_DEVICES: leave that out"
+                f"device cpu: {self.backend.title} sees a GPU, which was hidden from this process:"
+                " the workload's code has changed CUDA_VISIBLE_DEVICES: leave that out"
             )
         if device == "gpu" and not self.has_gpu():
             lines = self.explain_blindness().strip().splitlines()
