@@ -159,7 +159,11 @@ def line_with(code: CodeFiles, modules: Iterable[str], words: Collection[str]) -
     ]
     for nodes_of in (_nodes_that_import_runs, ast.walk):
         for file, tree in trees:
-            lines = [node.lineno for node in nodes_of(tree) if _names(node) & {*words}]
+            lines = [
+                node.lineno
+                for node in nodes_of(tree)
+                if isinstance(node, ast.expr | ast.keyword) and _names(node) & {*words}
+            ]
             if lines:
                 return f"{file}:{min(lines)}"
     return ""

@@ -14,7 +14,7 @@ __all__ = ["load", "loss"]
 class WithTrainMethod(Forecaster):
     """A module that trains itself by a method of the name that PyTorch has for the mode."""
 
-    def train(self, x: Any, y: Any) -> None:  # type: ignore[override]
+    def train(self, x: Any, y: Any) -> None:
         raise AssertionError("nobody called it")
 
 

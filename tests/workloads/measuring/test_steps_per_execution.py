@@ -31,8 +31,8 @@ def test_slices_count_steps_and_not_calls(trainer_of: Trainer, backend: str) -> 
     name = own_model_name(
         f"{EXAMPLES}.backend_bugs:build_many_steps_per_call", f"{EXAMPLES}.own_models:load_parts"
     )
-    own = {"units": 4, "batch_size": 2}  # a pass of twelve steps, four calls
-    events = run_in_slices(trainer_of, name, f"{backend}/auto", 1e-4, **own)
+    # a pass of twelve steps, four calls
+    events = run_in_slices(trainer_of, name, f"{backend}/auto", 1e-4, units=4, batch_size=2)
     slices = [event.steps for event in events if isinstance(event, SliceDone)]
     assert slices == [3, 3, 3]
     assert result(events)["step_ms"] > 0

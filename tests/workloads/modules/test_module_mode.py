@@ -13,7 +13,7 @@ def change_modes(trial: Context) -> dict[str, float]:
 
     from tests.workloads.examples import unusual_modules as examples
 
-    found = {}
+    found = dict[str, float]()
     for kind in (examples.WithTrainMethod, examples.Frozen):
         module = kind(nn.LSTM, 4)
         set_mode(module, training=False)
