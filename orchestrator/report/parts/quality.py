@@ -191,7 +191,7 @@ _ORIGINS = {
 
 def _notes(summary: ReportSummary) -> Iterator[str]:
     for metric, margin in summary.margins.items():
-        yield f"Same {metric}: the interval is within {_margin(margin)} of 0."
+        yield f"Same {metric}: the interval is within ± {_margin(margin)}."
     front, best = summary.front, summary.best_by_objective
     if best is not None:
         yield f"Best config: {config_phrase(best.chosen.config)}."
