@@ -24,7 +24,7 @@ def step_seconds(slices: Sequence[protocol.SliceDone]) -> float:
 
     Other processes only ever add to a time, so the least of many slices is the one that they
     disturbed least (Chen and Revels, "Robust benchmarking in noisy environments", 2016).
-    `docs/methodology.md` has the measurement by which it was chosen.
+    `docs/trust.md` has the measurement by which it was chosen.
     """
     return min(done.seconds / done.steps for done in slices)
 
