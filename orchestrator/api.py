@@ -149,6 +149,7 @@ def run_sweep(  # noqa: PLR0913
     stop = StopSignal(lambda: _log.warning("stopping"), _interrupt)
     with ExitStack() as stack:
         checked = _checked(spec, overrides, stack)
+        SweepFolder(home_folder, checked.name).expect_unlocked()  # before a model is built
         checked = check_user_code(
             checked,
             on_cluster=address is not None,

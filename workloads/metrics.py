@@ -32,9 +32,10 @@ MeasuredIn: TypeAlias = Literal[
 predictions, trials that a pruner ended. And where it has a value more than once in a
 trial: after each epoch or slice."""
 
-ComparableOver: TypeAlias = Literal["any", "warm", "fresh"]
+ComparableOver: TypeAlias = Literal["any", "warm", "fresh", "alike"]
 """The trials whose values are comparable: all of them, all but the first one of their trainer
-process (which includes its start-up), or only the first one (later ones include its memory)."""
+process (which includes its start-up), only the first one (later ones include its memory), or the
+trials of a round whose trainers have all just started, or none."""
 
 ReportTable: TypeAlias = Literal["measures", "expenses", "telemetry", "noise"]
 """The tables of the report: what arms achieve, what a trial costs, the medians of telemetry, and
@@ -550,7 +551,7 @@ METRICS: tuple[Metric, ...] = (
         unit="s",
         better="less",
         measured_by="report",
-        comparable_over="warm",
+        comparable_over="alike",
         reported_in=("measures",),
         is_objective=False,
     ),

@@ -5,7 +5,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from pydantic import TypeAdapter
@@ -83,5 +83,17 @@ class ModelFault:
 
 Inspection: TypeAlias = ModelFacts | ModelFault
 
+
+@dataclass(frozen=True, slots=True)
+class InspectionAnswer:
+    """What an inspection found, and the files that the user's code read for it.
+
+    `files` are the size and the time of change of each, as one text, by path.
+    """
+
+    found: Inspection
+    files: Mapping[str, str] = field(default_factory=dict)
+
+
 REQUEST_ADAPTER: TypeAdapter[InspectionRequest] = TypeAdapter(InspectionRequest)
-INSPECTION_ADAPTER: TypeAdapter[Inspection] = TypeAdapter(Inspection)
+ANSWER_ADAPTER: TypeAdapter[InspectionAnswer] = TypeAdapter(InspectionAnswer)

@@ -63,6 +63,15 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:16]
 
 
+def file_state(path: str) -> str | None:
+    """Return size and time of change of a file, as one text; None if it is not there."""
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return None
+    return f"{found.st_size} {found.st_mtime_ns}"
+
+
 def packages_of(workload: str) -> tuple[str, ...]:
     """Return the top-level packages of a workload's code: one for each function that it names."""
     entries = [part for part in workload.split(" with ") if ":" in part]

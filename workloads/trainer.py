@@ -34,7 +34,7 @@ from workloads.entry import explain_other_package, load_entry
 from workloads.failures import BadRequest, NotPossible, TrialError
 from workloads.implementations import Implementation, ImplementationError, parse_implementation
 from workloads.layer_traits import LayerTraits
-from workloads.model_facts import INSPECTION_ADAPTER, REQUEST_ADAPTER
+from workloads.model_facts import ANSWER_ADAPTER, REQUEST_ADAPTER, InspectionAnswer
 from workloads.own_code import CodeFiles, describe_error, read_code, versions_in_use
 from workloads.process import BackendClaim
 from workloads.registry import UnknownWorkload, Workload, explain_invalid_settings, find_workload
@@ -345,11 +345,14 @@ def check_import(name: str) -> int:
 def answer_inspection() -> int:
     """Answer the inspection request on standard input, by one line on standard output."""
     from workloads.diagnostics.model_inspection import inspect_own_model  # noqa: PLC0415
+    from workloads.diagnostics.opened_files import OpenedFiles  # noqa: PLC0415
 
     answers = os.dup(1)
     os.dup2(2, 1)  # the code of a user may print
     request = REQUEST_ADAPTER.validate_json(sys.stdin.read())
-    os.write(answers, INSPECTION_ADAPTER.dump_json(inspect_own_model(request)))
+    opened = OpenedFiles()
+    answer = InspectionAnswer(inspect_own_model(request), opened.states())
+    os.write(answers, ANSWER_ADAPTER.dump_json(answer))
     return 0
 
 

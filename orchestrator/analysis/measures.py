@@ -42,7 +42,7 @@ class Measure:
     def counts(self, trial: FinishedTrial) -> bool:
         """Return True if the trial's trainer process makes its value comparable."""
         fresh = trial.trainer_trials == 0
-        return self.trainer == "any" or fresh == (self.trainer == "fresh")
+        return self.trainer in ("any", "alike") or fresh == (self.trainer == "fresh")
 
 
 def measure_of(metric: Metric) -> Measure:

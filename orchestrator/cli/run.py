@@ -53,18 +53,24 @@ def run(  # noqa: PLR0913, PLR0917  (its options)
 ) -> int:
     """Run or resume the sweep of a SPEC, then report on it."""
     from orchestrator.execution.workload_check import check_spec_file
+    from orchestrator.storage.home import SweepFolder
 
     tell = None if quiet else show_progress  # before what takes seconds
-    checked = check_spec_file(spec, overrides, on_cluster=address is not None, tell=tell)
+    home = sweep_home()
+    checked = check_spec_file(
+        spec,
+        overrides,
+        on_cluster=address is not None,
+        tell=tell,
+        expect_free=lambda read: SweepFolder(home, read.name).expect_unlocked(),
+    )
     if not quiet:  # before imports that take seconds
         show(f"{checked.name}: loading Ray and MLflow takes 10 to 60 s\n", err=True)
     from orchestrator.cli.ui import view_of
     from orchestrator.core.stop_signal import Stopped
     from orchestrator.scheduling.sweep import RunOptions
-    from orchestrator.storage.home import SweepFolder
     from orchestrator.storage.tracking.trackers import tracking_uri
 
-    home = sweep_home()
     typed = typed or options.start_command("run", spec, overrides, address=address)
     resume = str(typed.with_flags("--retry-failed") if retry_failed else typed)
     run_options = RunOptions(

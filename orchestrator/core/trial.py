@@ -402,7 +402,7 @@ class SweepIdentity:
     @property
     def code_facts(self) -> dict[str, str]:
         """The digest and the commit of the code of a user's own workload, as they are recorded."""
-        facts = {"code": digest(self.code) if self.code else None, "code_commit": self.code_commit}
+        facts = {"code": digest(self.code) if self.code else None, "git_commit": self.code_commit}
         return {name: text for name, text in facts.items() if text}
 
     def code_changes(self, later: SweepIdentity) -> list[str]:

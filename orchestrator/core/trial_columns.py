@@ -75,6 +75,12 @@ def _fact(trial: FinishedTrial, name: str) -> ConfigValue | None:
     return trial.outcome.environment.get(name)
 
 
+def _user_commit(trial: FinishedTrial) -> ConfigValue | None:
+    """Return the commit of the user's repository; in 0.1.0 `git_commit` was rnnsweep's."""
+    is_of_0_1 = "rnnsweep_commit" not in trial.outcome.environment
+    return _fact(trial, "code_commit" if is_of_0_1 else "git_commit")
+
+
 COLUMNS: tuple[TrialColumn, ...] = (
     TrialColumn(
         "run_id",
@@ -259,9 +265,9 @@ COLUMNS: tuple[TrialColumn, ...] = (
         "Digest of the code of a workload of your own.",
     ),
     TrialColumn(
-        "code_commit",
+        "git_commit",
         "text",
-        lambda trial: _fact(trial, "code_commit"),
+        _user_commit,
         "Commit of that code, with -dirty if files differ from it.",
     ),
     TrialColumn(

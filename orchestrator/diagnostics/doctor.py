@@ -2,7 +2,6 @@
 
 import os
 import platform
-import shutil
 import sys
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +24,7 @@ from orchestrator.planning.feasibility import absence_reason, matching_classes
 from orchestrator.planning.plan import make_plan
 from orchestrator.spec import SweepSpec
 from orchestrator.spec.reading import refuse_object
+from orchestrator.storage.home import LEAST_FREE_MIB, free_mib
 from orchestrator.storage.tracking.trackers import tracking_uri, without_passwords
 from orchestrator.storage.tracking.tracking_errors import StoreMissing
 from workloads.backends.registry import backends
@@ -36,6 +36,9 @@ from workloads.registry import find_workload
 
 _DEVICES = "workloads.diagnostics.devices:report_devices"
 _LIST_HARDWARE = "python -m orchestrator hardware --address auto --format json"
+
+_AMPLE_MIB = 2048.0
+"""The free space from which a disk is no cause for a warning."""
 
 Announce = Callable[[str], object]
 Status: TypeAlias = Literal["ok", "warning", "left out", "missing"]
@@ -193,9 +196,12 @@ def _home(home: Path) -> Iterator[Check]:
         yield Check("home", "ok", str(home))
     else:
         yield Check("home", "missing", f"{folder} is no folder to write to", cure, is_needed=True)
-    free_gib = shutil.disk_usage(folder).free / 2**30
-    disk = Check("disk", "ok", f"{free_gib:,.1f} GiB free in {folder}")
-    yield disk if free_gib > 2 else replace(disk, status="warning", cure=cure)
+    free = free_mib(folder)
+    disk = Check("disk", "ok", f"{free / 1024:,.1f} GiB free in {folder}")
+    if free < LEAST_FREE_MIB:
+        yield replace(disk, status="missing", cure=cure, is_needed=True)
+    else:
+        yield disk if free > _AMPLE_MIB else replace(disk, status="warning", cure=cure)
 
 
 def _store(home: Path) -> str:

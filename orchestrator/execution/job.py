@@ -101,7 +101,7 @@ def recorded_environment() -> dict[str, str | int | float | bool | None]:
     profile = hardware.probe(every_gpu=True)  # GPUs that Ray hides are part of the node
     facts: dict[str, str | int | float | bool | None] = {
         "rnnsweep": __version__,
-        "git_commit": version.commit(),
+        "rnnsweep_commit": version.commit(),
         "ray": importlib.metadata.version("ray"),
         "optuna": importlib.metadata.version("optuna"),
         "system": profile.system,

@@ -13,6 +13,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from orchestrator.core.errors import Refusal
+from orchestrator.execution.inspection_cache import remembered
 from orchestrator.execution.trainer_process import trainer_command, trainer_environment
 from orchestrator.spec import SweepSpec, load_spec
 from orchestrator.spec.model_probes import model_probes, varied_settings
@@ -24,8 +25,9 @@ from workloads.failures import LESS_MEMORY
 from workloads.implementations import Implementation, parse_implementation
 from workloads.metrics import COST_METRICS, EPOCH_METRICS, OUTSIDE_OBJECTIVES, sliced_objectives
 from workloads.model_facts import (
-    INSPECTION_ADAPTER,
+    ANSWER_ADAPTER,
     Inspection,
+    InspectionAnswer,
     InspectionRequest,
     ModelFacts,
     ModelFault,
@@ -69,15 +71,18 @@ def check_spec_file(
     *,
     on_cluster: bool,
     tell: Callable[[str], None] | None = None,
+    expect_free: Callable[[SweepSpec], object] = lambda spec: None,
 ) -> SweepSpec:
     """Read a spec file, and check it with all code of the user's that it names.
 
-    Building an own model takes seconds: `tell` gets a line that says so.
-    Raise `SpecError` or another `Refusal` with the location and the next step.
+    Building an own model takes seconds: `tell` gets a line that says so, and `expect_free` raises
+    before it if the sweep cannot start anyway. Raise `SpecError` or another `Refusal` with the
+    location and the next step.
     """
     spec = load_spec(path, overrides, import_classes=True)
+    expect_free(spec)
     if spec.model is not None and tell is not None:
-        tell(f"{spec.name}: building {spec.model} on each backend takes 10 to 60 s")
+        tell(f"{spec.name}: checking {spec.model} on each backend (10 to 60 s the first time)")
     refuse = partial(refuse_file, path, overrides)
     return check_user_code(spec, on_cluster=on_cluster, refuse=refuse)
 
@@ -138,9 +143,13 @@ def inspect_models(spec: SweepSpec) -> Mapping[str, Inspection]:
 
 
 def _inspect(request: InspectionRequest) -> Inspection:
-    """Ask a child process of the request's backend."""
-    command = trainer_command(code_folders(), "--inspect")
+    """Ask a child process of the request's backend, unless the cache has its answer."""
     environment = trainer_environment(parse_implementation(request.implementations[0]), "cpu")
+    return remembered(request, environment, partial(_ask_child, request, environment)).found
+
+
+def _ask_child(request: InspectionRequest, environment: Mapping[str, str]) -> InspectionAnswer:
+    command = trainer_command(code_folders(), "--inspect")
     try:
         done = subprocess.run(
             command,
@@ -154,9 +163,9 @@ def _inspect(request: InspectionRequest) -> Inspection:
         )
     except subprocess.TimeoutExpired:
         text = f"building it and loading its data took more than {_MODEL_LIMIT_S:.0f} s"
-        return ModelFault("failed", text)
+        return InspectionAnswer(ModelFault("failed", text))
     try:
-        return INSPECTION_ADAPTER.validate_json(done.stdout)
+        return ANSWER_ADAPTER.validate_json(done.stdout)
     except ValidationError:
         said = "\n".join(done.stderr.strip().splitlines()[-3:])
         if done.returncode == -signal.SIGKILL:
@@ -169,7 +178,8 @@ def _inspect(request: InspectionRequest) -> Inspection:
                 f"its process ended with exit status {done.returncode} while it built the model or"
                 " loaded the data: let it raise an error instead, which is shown with its line"
             )
-        return ModelFault("failed", f"{advice}{said and f'. It said: {said}'}")
+        fault = ModelFault("failed", f"{advice}{said and f'. It said: {said}'}")
+        return InspectionAnswer(fault)
 
 
 def _expect_one_folder(name: str) -> None:

@@ -39,9 +39,8 @@ def leading_fact(
     named = next((c for c in worse if c.reference == preferred), worse[0] if worse else None)
     is_ratio = contrasts[0].scale == Scale.RATIO
     write = _text_of_ratios if is_ratio else _text_of_differences
-    text = write(named, of_verdict, names)
-    is_decided = not still_open if is_ratio else named is not None
-    return Fact(label, text, Tone.GOOD if is_decided else Tone.DOUBT if still_open else Tone.PLAIN)
+    tone = Tone.GOOD if named else Tone.DOUBT if still_open else Tone.PLAIN
+    return Fact(label, write(named, of_verdict, names), tone)
 
 
 def _text_of_ratios(
@@ -49,21 +48,25 @@ def _text_of_ratios(
     of_verdict: Mapping[Verdict, Sequence[Contrast]],
     names: Mapping[str, str],
 ) -> str:
-    """Write `A: 1.55 × as fast as B (1.18–2.04)`, after what is the same or open."""
+    """Write `A: 1.55 × as fast as B (1.18–2.04)`, then what is the same or open."""
     same, still_open = of_verdict[Verdict.SAME], of_verdict[Verdict.OPEN]
-    gain = _gain(worse, names) if worse else ""
+    texts = list[str]()
+    if worse:
+        texts.append(f"{names[worse.subject]}: {_gain(worse, names)}")
+    if same:
+        subject = _listed([names[same[0].subject], *(names[c.reference] for c in same)])
+        within = f"the {WORDS[Verdict.SAME]} within {share(same[0].margin)}"
+        texts.append(f"{subject}: {within}{_qualified(same[0])}")
     if still_open:
         nearest, *others = still_open
-        subject, reference = names[nearest.subject], names[nearest.reference]
-        text = f"{_OPEN}: {subject} leads {reference} by {ratio_value(nearest.estimate)}"
-        text += _in_brackets(nearest) + (f"; {_OPEN} with {len(others)} more" if others else "")
-    elif same:
-        subject = _listed([names[same[0].subject], *(names[c.reference] for c in same)])
-        text = f"{subject}: the {WORDS[Verdict.SAME]} within {share(same[0].margin)}"
-        text += _qualified(same[0])
-    else:
-        return f"{names[worse.subject]}: {gain}" if worse else ""
-    return f"{text}; {gain}" if gain else text
+        reference = names[nearest.reference]
+        gain = f"{ratio_value(nearest.estimate)}{_in_brackets(nearest)}"
+        more = f" and {len(others)} more" if others else ""
+        if texts:
+            texts.append(f"{_OPEN} against {reference}{more}: {gain}")
+        else:
+            texts.append(f"{_OPEN}: {names[nearest.subject]} leads {reference}{more} by {gain}")
+    return "; ".join(texts)
 
 
 def _gain(worse: Contrast, names: Mapping[str, str]) -> str:

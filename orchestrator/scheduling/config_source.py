@@ -24,7 +24,8 @@ class ConfigSource(Protocol):
     def should_prune(self, index: int, step: int, value: float) -> bool:
         """Take the value of an epoch of an open block; return whether the block ends now."""
 
-    def report(
-        self, index: int, values: Sequence[float] | None, *, is_pruned: bool = False
-    ) -> None:
-        """Take a block's values, one for each objective; None for a failed or a pruned block."""
+    def report(self, index: int, values: Sequence[float] | None, *, is_bad: bool = False) -> None:
+        """Take a block's values, one for each objective; None for a failed or a bad block.
+
+        A bad block was pruned, or its training diverged: its config is to be avoided.
+        """

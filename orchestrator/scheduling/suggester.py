@@ -31,16 +31,36 @@ _ENUMERABLE = 100_000
 
 
 class _Memory(optuna.storages.InMemoryStorage):
-    """Optuna's storage, of which samplers see what is `shown`, by number, and pruners all."""
+    """Optuna's storage, of which samplers see what is `shown`, by number, and pruners all.
+
+    A sampler also sees the latest trial, the one that it is asked for: an exhaustive one looks up
+    there what it has suggested so far.
+    """
 
     shown: Sequence[int] | None = None
+    latest: int = -1
+
+    def create_new_trial(self, study_id: int, template_trial: Any = None) -> int:
+        """Make a trial, and note that it is the latest one."""
+        self.latest = super().create_new_trial(study_id, template_trial)
+        return self.latest
 
     def get_all_trials(self, study_id: int, deepcopy: bool = True, states: Any = None) -> Any:
         """Return the trials that may be seen now; Optuna looks for enqueued ones among all."""
         if self.shown is None or states == (TrialState.WAITING,):
             return super().get_all_trials(study_id, deepcopy, states)
-        shown = map(self.get_trial, self.shown)
+        shown = map(self.get_trial, sorted({*self.shown, self.latest}))
         return [trial for trial in shown if states is None or trial.state in states]
+
+
+class _Study(optuna.Study):
+    """Optuna's study, in which a sampler of the user's may say that it has no more configs."""
+
+    is_stopped = False
+
+    def stop(self) -> None:
+        """Note that the sampler wants to end; Optuna itself stops its own loop only."""
+        self.is_stopped = True
 
 
 class Suggester:
@@ -66,13 +86,11 @@ class Suggester:
             sampler = self._sampler(0)
         with self._errors_of_the_user("search.pruner"):
             pruner = search.pruner.make() if search.pruner else None
-        self._study = optuna.create_study(
-            storage=self._memory,
-            directions=directions or ["minimize"],
-            sampler=sampler,
-            pruner=pruner,
-            study_name=f"seed {seed}",  # Hyperband draws brackets by it
+        name = f"seed {seed}"  # Hyperband draws brackets by it
+        optuna.create_study(
+            storage=self._memory, directions=directions or ["minimize"], study_name=name
         )
+        self._study = _Study(name, self._memory, sampler, pruner)
         self._open: dict[int, optuna.Trial] = {}
         self._epochs: set[tuple[int, int]] = set()
         self._seen: set[str] = set()
@@ -86,6 +104,8 @@ class Suggester:
             unseen = (config for config in self._points if canonical(config) not in self._seen)
             point = next(unseen, None)
             return None if point is None else self._open_block(index, point, self._study.ask())
+        if self._study.is_stopped:
+            return None
         for attempt in range(_ATTEMPTS):
             trial, config = self._ask_sampler(index, attempt)
             if canonical(config) not in self._seen:
@@ -110,18 +130,19 @@ class Suggester:
         with self._errors_of_the_user("search.pruner"):
             return trial.should_prune()
 
-    def report(
-        self, index: int, values: Sequence[float] | None, *, is_pruned: bool = False
-    ) -> None:
-        """Report a block's values; None for a failed block, or a pruned one: its epochs count."""
+    def report(self, index: int, values: Sequence[float] | None, *, is_bad: bool = False) -> None:
+        """Report a block's values to the sampler. Pass None for a failed or a bad block.
+
+        A bad one, which was pruned or whose training diverged, ranks below all that have values.
+        """
         trial = self._open.pop(index, None)
         if trial is None or not self._search.objectives:
             return
         if values is None:
-            self._end_trial(trial, state=TrialState.PRUNED if is_pruned else TrialState.FAIL)
+            self._end_trial(trial, state=TrialState.PRUNED if is_bad else TrialState.FAIL)
         else:
             self._end_trial(trial, list(values))
-        if values is not None or is_pruned:
+        if values is not None or is_bad:
             self._finished.add(trial.number)
 
     def _ask_sampler(self, index: int, attempt: int = 0) -> tuple[optuna.Trial, Config]:

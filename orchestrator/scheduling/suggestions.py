@@ -155,4 +155,9 @@ class Suggestions:
         ]
         numbers = [value for value in values if value is not None]
         has_all = len(numbers) == len(values) and not is_pruned
-        self.source.report(index, numbers if has_all else None, is_pruned=is_pruned)
+        is_bad = is_pruned or any(
+            outcome.failure is not None and outcome.failure.reason == "non_finite"
+            for of_arm in outcomes.values()
+            for outcome in of_arm
+        )
+        self.source.report(index, numbers if has_all else None, is_bad=is_bad and not has_all)

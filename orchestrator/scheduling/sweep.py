@@ -460,7 +460,11 @@ def _finish(start: _Start, stopped: Stopped | None) -> RunResult:
     limits = _END_LIMITS[state]
     start.options.phase("Recording the last trials in MLflow")
     warnings = _write_study(start)  # while the recorder's process records
-    recorder.drain(limits.drain_s, patient=not stopped)
+    recorder.drain(
+        limits.drain_s,
+        patient=not stopped,
+        on_trouble=lambda trouble: start.options.phase(f"Waiting for the store: {trouble}"),
+    )
     record = replace(recorder.read(records.state.finished, timeout_s=limits.read_s), state=state)
     record = record.with_trials(repriced(record.trials, record.criteria.prices))
     report = _make_report(start, record)

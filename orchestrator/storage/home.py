@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,10 @@ STORE_NAMES = ("mlflow.db", "mlartifacts")
 """The store in a home: MLflow's SQLite file and its artifacts."""
 
 
+LEAST_FREE_MIB = 8.0
+"""The space on the disk that a sweep needs to start: MLflow's file, and its first records."""
+
+
 class HomeUnusable(Refusal):
     """A sweep home that cannot be used."""
 
@@ -21,6 +26,11 @@ class HomeUnusable(Refusal):
             f"{home}: expected a folder to keep sweeps in, received: {received}. "
             "Set RNNSWEEP_HOME to one that can be written"
         )
+
+
+def free_mib(folder: Path) -> float:
+    """Return the free space on the disk of a folder, in MiB."""
+    return shutil.disk_usage(folder).free / 2**20
 
 
 def sweep_home(*, any_kind: bool = False) -> Path:
@@ -74,6 +84,14 @@ class SweepFolder:
                 raise HomeUnusable(self.home, f"{path}, which another user put there")
         if not os.access(self.path, os.W_OK):
             raise HomeUnusable(self.home, "permission denied")
+        if (free := free_mib(self.path)) < LEAST_FREE_MIB:
+            needed = f"a sweep needs {LEAST_FREE_MIB:.0f} MiB"
+            raise HomeUnusable(self.home, f"a disk with {free:.1f} MiB free ({needed})")
+
+    def expect_unlocked(self) -> None:
+        """Raise `Locked` if another process holds the lock now."""
+        if owner := lock.holder(self.path):
+            raise lock.Locked(self.path, owner)
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:

@@ -51,12 +51,10 @@ class ConfigLog:
         self.log.append((index, (step, value)))
         return value < 0.3
 
-    def report(
-        self, index: int, values: Sequence[float] | None, *, is_pruned: bool = False
-    ) -> None:
+    def report(self, index: int, values: Sequence[float] | None, *, is_bad: bool = False) -> None:
         assert index not in self.reported, "reported twice"
         self.reported[index] = values
-        self.log.append((index, "pruned" if is_pruned else values))
+        self.log.append((index, "bad" if is_bad else values))
 
 
 def build_ledger(

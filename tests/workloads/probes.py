@@ -13,6 +13,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from tests.building.tasks import find_task, load_and_build
 from workloads.backends.feeding import reorder
@@ -23,8 +24,10 @@ from workloads.measuring.measurement import (
     measure,
     prepare_framework,
 )
+from workloads.model_facts import Inspection
 from workloads.tasks.char_rnn.settings import CharRnnSettings
 
+INSPECTION_ADAPTER: TypeAdapter[Inspection] = TypeAdapter(Inspection)
 _PASSED_ON = ("Identity", "IdentityN")  # TensorFlow's optimizer removes them
 _VOCABULARY = 16
 
@@ -268,7 +271,7 @@ def _kinds(graph: Any) -> Iterator[str]:
 def answer_inspection(trial: Context) -> dict[str, float]:
     """Store the answer to the inspection request that is in the settings."""
     from workloads.diagnostics.model_inspection import inspect_own_model
-    from workloads.model_facts import INSPECTION_ADAPTER, REQUEST_ADAPTER
+    from workloads.model_facts import REQUEST_ADAPTER
 
     request = REQUEST_ADAPTER.validate_python(trial.settings["request"])
     found = inspect_own_model(request)
@@ -279,7 +282,7 @@ def answer_inspection(trial: Context) -> dict[str, float]:
 def inspect_model(trial: Context) -> dict[str, float]:
     """Store what is found of an own model, for two probes of its units."""
     from workloads.diagnostics.model_inspection import inspect_own_model
-    from workloads.model_facts import INSPECTION_ADAPTER, InspectionRequest
+    from workloads.model_facts import InspectionRequest
 
     settings = trial.settings
     fixed = settings.get("fixed", {})

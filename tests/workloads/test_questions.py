@@ -10,8 +10,9 @@ import pytest
 
 from orchestrator.execution import workload_check
 from tests.orchestrator.cli.typed_commands import type_command
+from tests.workloads.probes import INSPECTION_ADAPTER
 from tests.workloads.shared_trainer import Trainer, expect_package, result, single_event
-from workloads.model_facts import INSPECTION_ADAPTER, Inspection, InspectionRequest
+from workloads.model_facts import Inspection, InspectionRequest
 from workloads.protocol import Artifact
 
 FOLDER = Path(__file__).resolve().parents[2] / "sweeps" / "questions"

@@ -90,7 +90,8 @@ def build_matrix(
     A result of training is compared by differences, everything else by ratios of positive values.
     Arms without the metric have no column, and neither have arms of an earlier start that lack some
     of the rounds, if two others have all. Energies of several or unknown devices are not compared.
-    Trials count as `Measure.counts` has it.
+    Trials count as `Measure.counts` has it; where trainers are to be alike, so do rounds in which
+    either all or none of these arms had a fresh one.
     """
     metric = find_metric(measure.metric)
     scale = Scale.DIFFERENCE if metric.is_result else Scale.RATIO
@@ -106,6 +107,8 @@ def build_matrix(
     shared = set[Round].intersection(*(set(by_arm[arm]) for arm in arms)) if arms else set()
     if scale == Scale.RATIO:
         shared -= rounds.not_interleaved(arms)
+    if measure.trainer == "alike":
+        shared = {place for place in shared if _has_alike_trainers(rounds, arms, place)}
     unit = unit_of(shared)
     disturbed = {} if scale == Scale.DIFFERENCE else _disturbances(rounds, arms, shared)
     counted = _quiet_rounds(shared, disturbed, unit)
@@ -142,6 +145,11 @@ def unit_of(rounds: Collection[Round]) -> Unit:
 def _row_of(place: Round, unit: Unit) -> MatrixRow:
     block, repeat = place
     return block, repeat if unit == Unit.REPEAT else None
+
+
+def _has_alike_trainers(rounds: CompleteRounds, arms: Sequence[Arm], place: Round) -> bool:
+    trials = (trial for arm in arms for trial in rounds.trials[arm][place])
+    return len({trial.trainer_trials == 0 for trial in trials}) == 1
 
 
 def _can_have(arm: Arm, metric: str) -> bool:

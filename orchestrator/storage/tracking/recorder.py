@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
 from multiprocessing.connection import Connection, Pipe
@@ -158,10 +158,17 @@ class Recorder:
             self._queue.append(finished)
             self._change.notify_all()
 
-    def drain(self, timeout_s: float, *, patient: bool = False) -> None:
+    def drain(
+        self,
+        timeout_s: float,
+        *,
+        patient: bool = False,
+        on_trouble: Callable[[str], object] = lambda trouble: None,
+    ) -> None:
         """Wait until the tracker has every queued trial, except those that it refuses (`refused`).
 
-        Raise `NotRecorded` if that takes over `timeout_s` (`patient`: if none is recorded in that
+        `on_trouble` is called with what it waits for if the store cannot be written. Raise
+        `NotRecorded` if the wait takes over `timeout_s` (`patient`: if none is recorded in that
         time), `LeaseHeld` if the sweep was taken over.
         """
         with self._change:
@@ -170,7 +177,7 @@ class Recorder:
             before = len(self._queue) + 1
             while self._queue and len(self._queue) < before and not self._has_given_up():
                 before = len(self._queue) if patient else 0
-                self._change.wait_for(lambda: not self._queue or self._has_given_up(), timeout_s)
+                self._wait_until_drained(timeout_s, on_trouble)
             self._draining = False
             if isinstance(self.trouble, LeaseHeld):
                 raise self.trouble
@@ -178,6 +185,18 @@ class Recorder:
             if self._queue:
                 reason = str(self.trouble or f"the store took longer than {timeout_s:.0f} s")
                 raise NotRecorded(len(self._queue), reason)
+
+    def _wait_until_drained(self, timeout_s: float, on_trouble: Callable[[str], object]) -> None:
+        """Wait, at most that long, until the queue is empty; report each new trouble."""
+        give_up_s, reported = time.monotonic() + timeout_s, ""
+        while self._queue and not self._has_given_up():
+            if self.trouble is not None and str(self.trouble) != reported:
+                reported = str(self.trouble)
+                on_trouble(reported)
+            left_s = give_up_s - time.monotonic()
+            if left_s <= 0:
+                return
+            self._change.wait(left_s)
 
     def close(
         self,

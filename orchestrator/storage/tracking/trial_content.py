@@ -84,8 +84,8 @@ def run_name(identity: SweepIdentity, trial: Trial) -> str:
     config = dict(trial.config)
     words = [str(settings["cell"])] if "cell" in settings else []
     config.pop("cell", None)
-    if "units" in config:
-        words.append(f"{config.pop('units')}×{settings.get('layers', 1)}")
+    if "units" in config and "layers" in settings:
+        words.append(f"{config.pop('units')}×{settings['layers']}")
         config.pop("layers", None)
     words += [
         f"{key} {f'{value:.3g}' if isinstance(value, float) else _text(value)}"

@@ -167,6 +167,10 @@ def test_without_a_spec_other_backends_are_optional(
     words = {name: status for status, name, *_ in lines}
     assert code == 0
     assert (words["jax"], words["tensorflow"], words["disk"]) == ("missing", "ok", "warning")
+    monkeypatch.setattr("shutil.disk_usage", lambda _: Namespace(free=2**20))
+    code, out, _ = run("doctor", "--format", "json")
+    (disk,) = (check for check in json.loads(out)["checks"] if check["name"] == "disk")
+    assert (code, disk["status"]) == (1, "missing")
     code, out, _ = run("doctor", "--address", NOBODY)
     assert code == 1 and NOBODY in out
 

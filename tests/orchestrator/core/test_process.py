@@ -74,4 +74,4 @@ def test_code_that_was_copied_names_its_commit(monkeypatch: pytest.MonkeyPatch) 
     assert {name: of_built_in.get(name) for name in commits} == commits
     assert of_built_in.keys() == of_own.keys() - {WORKLOAD_COMMIT}
     assert of_own[WORKLOAD_COMMIT] == "ba"
-    assert recorded_environment.__wrapped__()["git_commit"] == "0123456789ab-dirty"
+    assert recorded_environment.__wrapped__()["rnnsweep_commit"] == "0123456789ab-dirty"

@@ -11,6 +11,7 @@ import pytest
 from orchestrator.execution import workload_check
 from orchestrator.execution.workload_check import (
     OwnModelUnusable,
+    check_spec_file,
     check_user_code,
 )
 from orchestrator.hardware import classify
@@ -18,9 +19,11 @@ from orchestrator.planning.plan import make_plan
 from orchestrator.spec import SpecError, SweepSpec
 from orchestrator.spec.model_probes import model_probes
 from orchestrator.spec.reading import refuse_object
+from orchestrator.storage.home import SweepFolder
+from orchestrator.storage.lock import Locked
 from orchestrator.storage.resume import identify
 from tests.building.hardware import build_node
-from tests.building.specs import build_spec
+from tests.building.specs import build_spec, build_spec_text
 from tests.lacking import skip_here
 from workloads.eligibility import is_installed
 from workloads.model_facts import (
@@ -240,3 +243,14 @@ def test_a_real_process_builds_the_model() -> None:
     assert "NVIDIA GPU" in reason
     with pytest.raises(OwnModelUnusable, match=r"mine\.py:\d+: build_nothing: expected a keras"):
         check(model="mine:build_nothing", implementations=["torch/portable"])
+
+
+def test_a_running_sweep_is_refused_before_its_model_is_built(
+    tmp_path: Path, answers: dict[str, Inspection]
+) -> None:
+    answers.clear()  # an inspection would fail
+    spec = tmp_path / "mine.yaml"
+    spec.write_text(build_spec_text(OWN_MODEL))
+    folder = SweepFolder(tmp_path / "home", "mine")
+    with folder.lock(), pytest.raises(Locked):
+        check_spec_file(spec, (), on_cluster=False, expect_free=lambda _: folder.expect_unlocked())

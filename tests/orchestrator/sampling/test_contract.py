@@ -171,7 +171,7 @@ def follow(suggester: Suggester, index: int, config: Config) -> int:
     curve = [x + 0.1 * min(epoch, 10 * x) for epoch in range(EPOCHS)]
     for step, value in enumerate(curve):
         if suggester.should_prune(index, step, value):
-            suggester.report(index, None, is_pruned=True)
+            suggester.report(index, None, is_bad=True)
             return step + 1
     suggester.report(index, curve[-1:])
     return EPOCHS

@@ -1,8 +1,10 @@
 """Optuna's samplers, asked block by block: no config twice, and a stopped sweep resumes."""
 
+import math
 from dataclasses import replace
 from typing import ClassVar
 
+import optuna
 import pytest
 
 from orchestrator.core.arms import Variant
@@ -23,6 +25,7 @@ SPACE = {
     "dropout": {"low": 0.0, "high": 0.5, "when": {"layers": 2}},
 }
 OBJECTIVES = {"val_accuracy": "maximize", "step_ms": "minimize"}
+ONE_OBJECTIVE = {"val_accuracy": "maximize"}
 
 
 class ForgetfulTpe(Tpe):
@@ -95,3 +98,49 @@ def test_a_sampler_that_only_repeats_itself_is_helped_out() -> None:
         config = suggester.suggest(index)
         assert config is not None, f"only {index} configs of an infinite space"
         suggester.report(index, [float(config["cell"] == "lstm")])
+
+
+class Exhaustive(optuna.samplers.BruteForceSampler):
+    """Looks up its own trial in the study, and ends it when all configs were suggested."""
+
+
+class OverGrid(optuna.samplers.GridSampler):
+    """Ends the study when its grid is done."""
+
+    def __init__(self, seed: int | None = None) -> None:
+        super().__init__({"units": [16, 32, 64]}, seed)
+
+
+@pytest.mark.parametrize(("sampler", "most"), [(Exhaustive, 6), (OverGrid, 3)])
+def test_a_sampler_of_a_user_that_ends_its_study_ends_the_search_and_a_resumed_one(
+    sampler: type, most: int
+) -> None:
+    space = {"units": [16, 32, 64], **({"layers": [1, 2]} if sampler is Exhaustive else {})}
+    wanted = search(f"{__name__}:{sampler.__name__}", space=space, objectives=ONE_OBJECTIVE)
+    first, second = Suggester(wanted, seed=3), Suggester(wanted, seed=3)
+    configs = list[Config]()
+    for index in range(most + 2):
+        config = first.suggest(index)
+        if config is None:
+            break
+        configs.append(config)
+        first.report(index, [0.5])
+    assert len({canonical(config) for config in configs}) == most
+    for index, config in enumerate(configs):
+        second.replay(index, config)
+        second.report(index, [0.5])
+    assert second.suggest(most) is None
+
+
+def test_a_sampler_learns_to_avoid_configs_whose_training_diverges() -> None:
+    space = {"learning_rate": {"low": 1e-4, "high": 1.0, "log": True}}
+    suggester = Suggester(search("tpe", space=space, objectives=ONE_OBJECTIVE), seed=3)
+    diverged = list[bool]()
+    for index in range(60):
+        config = suggester.suggest(index)
+        assert config is not None
+        rate = float(config["learning_rate"])
+        diverged.append(rate > 0.01)
+        value = -abs(math.log10(rate) + 2.2)
+        suggester.report(index, None if diverged[-1] else [value], is_bad=diverged[-1])
+    assert sum(diverged[-20:]) <= 10, "as failed ones, all of the last 20 diverge"

@@ -1,6 +1,7 @@
 """What another user of the machine put where this user's files go is neither read nor written."""
 
 import os
+from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 
@@ -176,3 +177,11 @@ def test_a_store_that_another_user_put_into_a_home_is_refused(name: str, tmp_pat
     os.chown(tmp_path / name, NOBODY, NOBODY, follow_symlinks=False)
     with pytest.raises(HomeUnusable, match="another user put there"):
         SweepFolder(tmp_path, "mine").make()
+
+
+def test_a_sweep_does_not_start_on_a_full_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda _: Namespace(free=2**20))
+    with pytest.raises(HomeUnusable, match="MiB free"):
+        SweepFolder(tmp_path / "home", "quickstart").make()

@@ -5,9 +5,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.workloads.probes import INSPECTION_ADAPTER
 from tests.workloads.shared_trainer import Trainer, result, single_event
 from workloads import protocol
-from workloads.model_facts import INSPECTION_ADAPTER, Inspection, ModelFacts, ModelFault
+from workloads.model_facts import Inspection, ModelFacts, ModelFault
 from workloads.registry import own_model_name
 
 EXAMPLES = "tests.workloads.examples"

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from orchestrator.analysis.arms.mathematics import fingerprint_difference
+from tests.workloads.probes import INSPECTION_ADAPTER
 from tests.workloads.shared_trainer import Trainer, result, single_event
-from workloads.model_facts import INSPECTION_ADAPTER, Inspection, ModelFacts
+from workloads.model_facts import Inspection, ModelFacts
 from workloads.protocol import Artifact, Event, Fingerprint, KernelProof
 from workloads.registry import own_model_name
 

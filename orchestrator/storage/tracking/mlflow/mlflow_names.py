@@ -7,6 +7,7 @@ from orchestrator.storage.tracking.tracker import RunStatus
 
 PARENT_TAG = "mlflow.parentRunId"
 SOURCE_TAGS = {"mlflow.source.name": "rnnsweep", "mlflow.source.type": "LOCAL"}
+COMMIT_TAG = "mlflow.source.git.commit"  # which MLflow's UI shows
 MODEL_TAG = "model"  # the address of a run's model (`models:/ID`), as MLflow's loaders take it
 NOTE_TAG = "mlflow.note.content"  # the description of a run or an experiment, in Markdown
 NOTE_DIGEST_TAG = "mlflow.rnnsweep.note"

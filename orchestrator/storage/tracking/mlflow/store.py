@@ -434,7 +434,10 @@ def _to_stored_run(run: Any) -> StoredRun:
 
 
 def _mlflow_tags(tags: Mapping[str, str]) -> dict[str, str]:
-    return {mlflow_names.mlflow_tag(name): text for name, text in tags.items()}
+    named = {mlflow_names.mlflow_tag(name): text for name, text in tags.items()}
+    if commit := tags.get("git_commit"):
+        named[mlflow_names.COMMIT_TAG] = commit
+    return named
 
 
 def _probe(uri: str) -> None:

@@ -133,6 +133,7 @@ def test_what_a_store_that_is_down_lacks_is_recorded_later_except_what_it_refuse
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recorded: list[FinishedTrial] = []
+    told: list[str] = []
     is_down = threading.Event()
     is_down.set()
 
@@ -150,7 +151,8 @@ def test_what_a_store_that_is_down_lacks_is_recorded_later_except_what_it_refuse
         for trial in TRIALS[:3]:
             opened.queue_trial(trial)
         with pytest.raises(NotRecorded, match=r"3 finished trials are safe .*received none\. Wait"):
-            opened.drain(0.2)
+            opened.drain(0.2, on_trouble=told.append)
+        assert told == [str(opened.trouble)]
         assert isinstance(opened.trouble, TrackingError)
         is_down.clear()
         opened.close("complete", {})

@@ -58,6 +58,7 @@ def test_the_name_of_a_run_has_its_config_and_fits_into_mlflow() -> None:
         " · AMD EPYC, 2 CPUs · repeat 1"
     )
     plain = replace(IDENTITY, workload="own.module:run", settings={})
+    assert run_name(plain, replace(trial.trial, config={"units": 33})).startswith("units 33 ·")
     assert len(run_name(plain, replace(trial.trial, config={"name": "x" * 500}))) <= 250
 
 

@@ -19,7 +19,7 @@ from orchestrator.storage.tracking.tracking_errors import TrackingError
 from orchestrator.storage.tracking.trial_table import to_rows
 from orchestrator.storage.tracking.writer import unpack_model
 from tests.building.stores import build_home, build_opening, mlflow_address
-from tests.building.trials import build_failed_trial, build_full_trial
+from tests.building.trials import build_failed_trial, build_full_trial, build_identity
 from tests.orchestrator.storage.tracking.mlflow.stored import sweep_run, trial_runs
 from tests.orchestrator.storage.tracking.recording import record, writer
 
@@ -149,6 +149,15 @@ def test_the_parent_run_has_few_tags_and_what_a_later_start_changed(
 ) -> None:
     visible = {name for name in recorded.run.data.tags if not name.startswith("mlflow.")}
     assert visible == {"sweep", "generation", "workload", "state", "latest.baseline"}
+
+
+def test_the_parent_run_has_the_commit_of_the_users_repository_where_mlflow_shows_it(
+    home: Path,
+) -> None:
+    with writer(home) as opened:
+        opened.open(build_opening(build_identity(code_commit="0123456789ab-dirty")))
+        tags = sweep_run(home).data.tags
+    assert tags["git_commit"] == tags["mlflow.source.git.commit"] == "0123456789ab-dirty"
 
 
 def test_a_sqlite_file_is_read_without_mlflow_and_as_it_reads(
