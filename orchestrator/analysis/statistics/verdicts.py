@@ -17,6 +17,9 @@ from orchestrator.analysis.statistics import estimates
 Conclusion = Literal["same", "more", "less", "open"]
 """What a comparison shows: a difference within the margin, one in either direction, or nothing."""
 
+CORRECTION = "Holm"
+"""The name of the procedure that corrects the intervals of a family, for texts."""
+
 _ROUNDING = 1e-12  # a difference of logarithms or accuracies below this is arithmetic's own noise
 _MANY_BLOCKS = 10_000  # more than anybody runs
 
