@@ -37,7 +37,7 @@ PLAN = Format("a plan", 5, id="rnnsweep-plan")
 @command(
     examples=["rnnsweep plan quickstart", "rnnsweep plan mine.yaml --set search.configs=12"],
     notes=f"""
-`plan` refuses what `rnnsweep run` would refuse, with the same message. It writes nothing.
+`plan` refuses what `rnnsweep run` would refuse, with the same message. It runs no trial.
 {options.SPEC_NOTES}""",
 )
 @options.spec_argument
