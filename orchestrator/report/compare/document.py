@@ -18,8 +18,9 @@ from orchestrator.report.compare.changes import NEEDS, Changes
 from orchestrator.report.document import Column, Document, Fact, Section, Table, Tone, make_table
 from orchestrator.report.formats.json_format import to_plain_data
 from orchestrator.report.names import ArmNames, grouped
-from orchestrator.report.words import WORDS, (
+from orchestrator.report.words import (
     QUALIFIERS,
+    WORDS,
     busy_text,
     effect_text,
     verdict_label,

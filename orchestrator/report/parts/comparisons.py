@@ -78,7 +78,7 @@ def _notes(
         yield (
             f"Same: the interval is within {share(contrast.margin)} of 1. A verdict needs "
             f"{MIN_BLOCKS} {contrast.unit}s. Intervals allow for all comparisons of a question "
-            f"({CORRECTION}): at most {share(1 - CONFIDENCE)} of sweeps have a wrong verdict among them."
+            f"({CORRECTION}): at most {share(1 - CONFIDENCE)} of sweeps have a wrong verdict."
         )
 
 
