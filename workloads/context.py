@@ -1,4 +1,4 @@
-"""The contract of a workload, built in or your own: `docs/own_workloads.md` has all of it.
+"""The contract of a workload, built in or your own: `docs/own_loop.md` has all of it.
 
 A workload is a function that takes a `Context` and returns the trial's metrics. To be timed in
 slices, it loops `for steps in trial.slices():` and trains these steps in the phase `train`. Where

@@ -1,4 +1,4 @@
-"""Predictions in slices on request (`docs/methodology.md`). Imports Keras.
+"""Predictions in slices on request (`docs/trust.md`). Imports Keras.
 
 The batches are where the device reads them before a slice begins: what is timed is the model's own
 compiled predict function, without a data pipeline, callbacks, or copies of the predictions.

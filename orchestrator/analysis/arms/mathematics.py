@@ -35,7 +35,7 @@ class Tolerance:
 
 FINGERPRINT_TOLERANCES: Mapping[Precision, Tolerance] = {
     # Rounding errors grow with the number of steps: float32 has 6e-8 per operation, and differences
-    # of some 1e-6 are measured (docs/methodology.md). A wrong gate, activation or weight changes
+    # of some 1e-6 are measured (docs/trust.md). A wrong gate, activation or weight changes
     # outputs by several percent. Gradients add up over the steps.
     "float32": Tolerance(outputs=1e-3, gradients=1e-2),
     # 11 bits of mantissa: 5e-4 per operation.

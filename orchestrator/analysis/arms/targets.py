@@ -1,4 +1,4 @@
-"""Time, energy and cost to a target accuracy, by arm. `docs/statistics.md` has the rules."""
+"""Time, energy and cost to a target accuracy, by arm. `docs/trust.md` has the rules."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,6 +1,6 @@
 """The rounds and blocks that may be compared: those that are complete on every arm.
 
-`docs/statistics.md` has the rules for failed, diverged and disturbed rounds.
+`docs/trust.md` has the rules for failed, diverged and disturbed rounds.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Verdicts of several comparisons in one report, with intervals corrected for their number.
 
-`docs/statistics.md` has the rules and their sources (Holm 1979, Schuirmann 1987).
+`docs/trust.md` has the rules and their sources (Holm 1979, Schuirmann 1987).
 """
 
 import math
