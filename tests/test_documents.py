@@ -35,7 +35,7 @@ def slugs(page: Path) -> set[str]:
 
 
 def test_the_readme_is_short_and_begins_with_two_commands_which_ci_runs() -> None:
-    assert len(README.read_text().splitlines()) <= 150
+    assert len(README.read_text().splitlines()) <= 100
     assert commands(README)[:2] == [["make", "demo"], ["make", "test"]]
     assert "make test" in (ROOT / ".ci" / "run").read_text()
 

@@ -1,6 +1,6 @@
 """Run trials: read requests as JSON lines on standard input, write events on standard output.
 
-`docs/own_workloads.md` shows how to run one by hand. Exit status: 0 if every request ended in a
+`docs/own_loop.md` shows how to run one by hand. Exit status: 0 if every request ended in a
 result, 1 if a trial failed, 2 if a line was no request. With `--die-with-parent PID` the process
 ends with that parent or its standard input, even in a trial. `--check WORKLOAD` only imports it: 0
 if its function exists, 3 if it does not or its module fails, 4 if a package is not installed here;

@@ -8,9 +8,9 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from workloads.autologging import switch_off_autologging
 from workloads.context import Context
 from workloads.failures import BadRequest
 from workloads.own_code import PACKAGES
@@ -53,9 +53,16 @@ def load_own_functions(workload: Workload) -> OwnFunctions:
 
 def _import(workload: Workload, entry: str) -> Any:
     """Return what a module has under the name of an entry, None if it has nothing."""
-    module_name, _, name = entry.partition(":")
+    module = import_module_of(workload, entry)
+    switch_off_autologging()
+    return getattr(module, entry.partition(":")[2], None)
+
+
+def import_module_of(workload: Workload, entry: str) -> ModuleType:
+    """Import the module of an entry; raise `BadRequest` if there is none."""
+    module_name = entry.partition(":")[0]
     try:
-        module = importlib.import_module(module_name)
+        return importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             raise  # the module exists; an import inside it is missing
@@ -74,8 +81,6 @@ def _import(workload: Workload, entry: str) -> Any:
             f"workload {workload.name!r}: no module {error.name!r} on this machine:"
             f" {explain_other_package(error) or advice}"
         ) from None
-    switch_off_autologging()
-    return getattr(module, name, None)
 
 
 def _no_function(workload: Workload, entry: str, received: object) -> BadRequest:

@@ -58,6 +58,7 @@ def _files(workload: str) -> Iterator[tuple[str, ast.Module]]:
 def _calls(module: ast.Module, name: str) -> Iterator[ast.Call]:
     """Yield the calls of a method, or of a function of a module, of this name."""
     for node in ast.walk(module):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            if node.func.attr == name:
-                yield node
+        function = node.func if isinstance(node, ast.Call) else None
+        if isinstance(function, ast.Attribute) and function.attr == name:
+            assert isinstance(node, ast.Call)
+            yield node

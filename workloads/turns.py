@@ -24,7 +24,7 @@ def step_seconds(slices: Sequence[protocol.SliceDone]) -> float:
 
     Other processes only ever add to a time, so the least of many slices is the one that they
     disturbed least (Chen and Revels, "Robust benchmarking in noisy environments", 2016).
-    `docs/methodology.md` has the measurement by which it was chosen.
+    `docs/trust.md` has the measurement by which it was chosen.
     """
     return min(done.seconds / done.steps for done in slices)
 
@@ -155,7 +155,7 @@ class Turns:
             raise NotPossible(
                 "predictions are to be timed (measure: of: predict), and the workload did not read"
                 " trial.timed_work: predict the batches of a slice where it is 'predict', in the"
-                " phase 'predict' (docs/own_workloads.md), or time training steps (of: train)"
+                " phase 'predict' (docs/own_loop.md), or time training steps (of: train)"
             )
         if steps is not None and steps < 1:
             raise ValueError(f"trial.slices: expected at least 1 step in a slice; received {steps}")

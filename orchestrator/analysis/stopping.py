@@ -1,7 +1,7 @@
 """The rule of `search.configs: auto`: a sweep stops once every speed-up is known precisely enough.
 
 It looks at the widths of the intervals alone. It never looks at a verdict, which leaves the
-estimates without bias (`docs/statistics.md`).
+estimates without bias (`docs/trust.md`).
 """
 
 import functools

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from orchestrator.hardware import Look, OtherProcesses
 
 _NOTES = """
-The first one is the baseline; with +again it is timed twice, which shows the noise. Training steps,
-or predictions (--of predict), are timed in short slices that take turns, in rounds with new models.
-At least 3 rounds are run; fewer than 6 give no verdict. The kernel that ran is proven. Nothing is
-recorded. Exit code 1 if one of them failed.
+The first implementation is the baseline. All of them take turns in short slices, in rounds with
+new models: at least 3 rounds, and 6 for a verdict. NAME+again times an implementation a second
+time, which shows the noise. The kernel that ran is proven. Nothing is stored. Exit code 1 if an
+implementation failed.
 """
 
 
@@ -49,22 +49,24 @@ recorded. Exit code 1 if one of them failed.
 @click.argument("implementations", metavar="IMPLEMENTATION...", nargs=-1, required=True)
 @click.option(
     "--workload",
-    help="A built-in one (image_rows by default), or MODULE:FUNCTION.",
+    help="A built-in workload (default: image_rows), or MODULE:FUNCTION.",
 )
 @click.option(
     "--model",
     metavar="MODULE:BUILD",
-    help="Instead of a workload: your own function, which takes the settings and returns a model.",
+    help="Your own model instead of a workload: a function of the settings that returns it.",
 )
 @click.option(
     "--data",
     metavar="MODULE:LOAD",
-    help="The function that loads the data of your model; without it they are random.",
+    help="The function that loads the data of your model. Without it, the data are random.",
 )
 @options.set_option(
     "Use this setting of the workload, such as settings.units=128; may be repeated."
 )
-@click.option("--hardware", "device", default="cpu", show_default=True, help="cpu, gpu or a GPU.")
+@click.option(
+    "--hardware", "device", default="cpu", show_default=True, help="cpu, gpu, or the name of a GPU."
+)
 @click.option(
     "--of",
     "timed_work",
@@ -79,18 +81,17 @@ recorded. Exit code 1 if one of them failed.
     type=options.Duration(),
     metavar="TIME",
     help=(
-        "End after this time, counted from the first slice: loading and compiling are not part of"
-        " it.  [default: 90s without --rounds]"
+        "Stop after this time; loading and compiling do not count.  [default: 90s without --rounds]"
     ),
 )
 @click.option(
     "--rounds",
     type=click.IntRange(min=1, max=1000),
-    help="End after this number of rounds; with --time, whichever is reached first.",
+    help="Stop after this number of rounds; with --time, whichever comes first.",
 )
 @options.new_file_option(
     "--export-json",
-    help="Also write the results to this file, as `report --format json` does.",
+    help="Also write the results to this file, in the form of `report --format json`.",
 )
 @options.wait_quiet_option
 @options.json_progress_option
@@ -129,6 +130,7 @@ def bench(
         device,
         Budget(usual_s if time_s is None else time_s, rounds),
         timed_work,
+        show_progress,
     )
     _show_estimate(made, made.describe())
     _wait_until_quiet(look, made, named["wait_quiet_s"])

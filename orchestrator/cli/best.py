@@ -52,13 +52,13 @@ def _limit_option(
     ],
 )
 @options.sweep_argument("sweep")
-@click.option("--metric", help="Choose by this; by default by the first objective without a limit.")
+@click.option(
+    "--metric", help="Choose by this metric. Default: the first objective without limits."
+)
 @_limit_option("--min", "at_least", "Require at least this mean of a metric; may be repeated.")
 @_limit_option("--max", "at_most", "Require at most this mean of a metric; may be repeated.")
-@click.option("--arm", default="*", help="Choose on this implementation or arm only.")
-@click.option(
-    "--code", is_flag=True, help="Print a module of Python that puts its implementation to use."
-)
+@click.option("--arm", default="*", help="Look at this implementation or arm only.")
+@click.option("--code", is_flag=True, help="Print a Python module that uses its implementation.")
 @options.dashboard_option()
 @options.output_options(_FORMATS)
 def best(  # noqa: PLR0913  (its options)
@@ -73,7 +73,7 @@ def best(  # noqa: PLR0913  (its options)
     form: Any,
     path: Path | None,
 ) -> None:
-    """Print the best config of a SWEEP and its fastest arm, or a spec."""
+    """Print the best config of a SWEEP, and the fastest arm for it."""
     from orchestrator.report.best.chosen import choice_document, to_yaml
     from orchestrator.report.formats.json_format import to_plain_data
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _FORMATS = {"text": ".txt", "markdown": ".md", "json": ".json"}
 
 _NOTES = """
-A and B are sweeps (`quickstart`), generations (`quickstart#1`), or reports kept as JSON files
+A and B are sweeps (`quickstart`), generations (`quickstart#1`), or reports in JSON files
 (`baseline.json`). Arms are compared by their names, over the configs that both sides have. A
 verdict needs at least 6 of these, or as many repeats of the only one. With --fail-on, arms without
 a verdict (gone, open, busy or on other hardware) are listed on stderr; they fail with
@@ -48,14 +48,15 @@ a verdict (gone, open, busy or on other hardware) are listed on stderr; they fai
     ),
     multiple=True,
     help=(
-        "Exit with code 1 if an arm became slower, faster, worse (less accurate) or larger (needs"
-        " more memory), if it changed in any way, or if it has no verdict (open); may be repeated."
+        "Exit with code 1 if an arm became slower, faster, worse (less accurate) or larger (more"
+        " memory), if it changed in any way, or if it is open (no verdict); may be"
+        " repeated."
     ),
 )
 @click.option(
     "--busy-counts",
     is_flag=True,
-    help="Count verdicts on a busy machine, which are open for --fail-on otherwise.",
+    help="Accept verdicts from a busy machine. Without this, --fail-on takes them as open.",
 )
 @options.former_option("--accept-provisional", instead="--busy-counts")
 @click.option(
@@ -63,7 +64,7 @@ a verdict (gone, open, busy or on other hardware) are listed on stderr; they fai
     type=click.FloatRange(min=0, min_open=True, max=1),
     default=0.05,
     show_default=True,
-    help="Ignore changes of the time per step, or of the memory, up to this share.",
+    help="Ignore changes of the time per step, or of memory, up to this share.",
 )
 @options.dashboard_option()
 @options.output_options(_FORMATS)

@@ -26,8 +26,8 @@ _COLOURS = {"ok": "green", "warning": "yellow", "left out": "yellow", "missing":
 @command(
     examples=["rnnsweep doctor --for quickstart"],
     notes=(
-        "Exit code 1 if something is missing that every sweep needs, or the sweep of --for. Arms "
-        "that cannot run here are left out of a sweep, and missing only if no arm can run."
+        "Exit code 1 if no sweep can run here, or not the one of --for. Arms that cannot run "
+        "are left out of a sweep; --for fails only if no arm is left."
     ),
 )
 @click.option(
@@ -36,16 +36,16 @@ _COLOURS = {"ok": "green", "warning": "yellow", "left out": "yellow", "missing":
     metavar="SPEC",
     type=options.FILE,
     callback=options.find_spec_and_code,
-    help="Check what this spec needs.",
+    help="Also check what this spec needs.",
 )
 @click.option(
     "--address",
     metavar="ADDR",
-    help="Check the cluster at this address, of Ray or of its dashboard, and list its nodes.",
+    help="Check the cluster at this address (Ray's, or its dashboard's), and list its nodes.",
 )
 @options.json_option
 def doctor(spec: Path | None, address: str | None, form: str | None) -> int:
-    """Check this machine, and name what is missing and its cure."""
+    """Check this machine, and say how to install what is missing."""
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "5")  # before MLflow is imported
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
     logging.getLogger("ray._private.authentication").setLevel("ERROR")  # of a token, at each start

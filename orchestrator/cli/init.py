@@ -26,7 +26,7 @@ _NOTES = """
 Templates: quickstart compares TensorFlow's kernels in three minutes; timing times them without
 whole trainings; cluster compares the hardware of a Ray cluster; own-model trains a Keras model of
 your own on every implementation; own-workload runs a training loop of your own.
-No file is overwritten, except rnnsweep.schema.json, with which editors complete and check the
+Existing files are kept, except rnnsweep.schema.json, which editors use to complete and check the
 spec.
 """
 
@@ -38,10 +38,10 @@ spec.
     type=click.Choice(TEMPLATES),
     default="quickstart",
     show_default=True,
-    help="Begin with this spec.",
+    help="The spec to write.",
 )
 def init(directory: Path, template: str) -> None:
-    """Write a commented spec to begin with, into DIRECTORY."""
+    """Write a commented spec to start from, into DIRECTORY."""
     from orchestrator.spec import spec_schema
 
     name = template.replace("-", "_")

@@ -23,8 +23,8 @@ _PART_BYTES = 2**20
 
 @command(
     examples=["rnnsweep logs quickstart --follow"],
-    notes="The log ends with what stopped the sweep. On a cluster it is all that the start "
-    "printed, its report as well.",
+    notes="The log ends with what stopped the sweep. On a cluster it has everything that the start "
+    "printed, the report included.",
 )
 @options.sweep_argument("sweep")
 @options.dashboard_option()

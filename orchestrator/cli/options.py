@@ -76,21 +76,21 @@ spec_set_option = set_option(
 address_option = click.option(
     "--address",
     metavar="ADDR",
-    help="Use the Ray cluster at this address; by default this machine alone.",
+    help="Use the Ray cluster at this address. Default: this machine only.",
 )
 
 dashboard_option = functools.partial(
     click.option,
     "--address",
     metavar="URL",
-    help="Use the cluster with this dashboard on its head, such as http://10.0.0.5:8265.",
+    help="Address of the cluster's dashboard, such as http://10.0.0.5:8265.",
 )
 """The option of a cluster, by its dashboard."""
 
 same_code_option = click.option(
     "--same-code",
     is_flag=True,
-    help="Resume with changed code of your own workload: the change does not matter.",
+    help="Resume although the code of your own workload has changed.",
 )
 
 
@@ -115,10 +115,7 @@ wait_quiet_option = click.option(
     "wait_quiet_s",
     type=Duration(),
     metavar="TIME",
-    help=(
-        "If other processes take the CPUs, wait until they do not, at most so long (such as 30m); "
-        "exit with code 3 if they still do."
-    ),
+    help=("Wait up to TIME (such as 30m) for an idle machine; exit with code 3 if it stays busy."),
 )
 
 json_progress_option = click.option(
@@ -126,7 +123,7 @@ json_progress_option = click.option(
     is_flag=True,
     expose_value=False,
     callback=choose_messages,
-    help="Write messages to stderr as JSON, an object a line, for scripts.",
+    help="Write progress and messages to stderr as lines of JSON, for scripts.",
 )
 
 json_option = click.option(
@@ -184,7 +181,7 @@ def output_options(formats: Mapping[str, str]) -> Callable[[CommandFunction], Co
         "--format",
         "form",
         type=click.Choice([*formats]),
-        help=f"Write this format. The default follows the suffix of --output, or is {default}.",
+        help=f"Write this format. Default: by the suffix of --output, otherwise {default}.",
     )
     kind = click.Path(path_type=Path)
     file = click.option(
@@ -219,12 +216,12 @@ def expect_no_terminal(form: str, path: Path | None, sweep: str) -> None:
 
 _START_OPTIONS: Sequence[Callable[[Callable[..., int]], Callable[..., int]]] = (
     click.option("-q", "--quiet", is_flag=True, help="Print only the report, warnings and errors."),
-    click.option("--retry-failed", is_flag=True, help="Re-run failed trials."),
+    click.option("--retry-failed", is_flag=True, help="Run failed trials again."),
     click.option(
         "--take-over",
         is_flag=True,
-        help="Ignore the lease of another driver, such as one of a machine that was lost. A driver"
-        " that still runs stops, and what it has not recorded is run once more.",
+        help="Take the sweep over from another machine, such as one that was lost. If it still runs"
+        " the sweep, it stops; trials that it has not recorded run again.",
     ),
     click.option("--fresh", is_flag=True, help="Start a new generation; keep existing trials."),
     same_code_option,

@@ -37,8 +37,7 @@ PLAN = Format("a plan", 5, id="rnnsweep-plan")
 @command(
     examples=["rnnsweep plan quickstart", "rnnsweep plan mine.yaml --set search.configs=12"],
     notes=f"""
-A spec that `rnnsweep run` would refuse is refused with the same message. It writes nothing, and
-does not look whether it could.
+`plan` refuses what `rnnsweep run` would refuse, with the same message. It runs no trial.
 {options.SPEC_NOTES}""",
 )
 @options.spec_argument
@@ -51,8 +50,8 @@ does not look whether it could.
     multiple=True,
     metavar="FLEET",
     help=(
-        "Estimate the rest of the sweep on these nodes too, such as '4 x NVIDIA T4, 8 x lab.json'"
-        " (a class with measured trials, or a file of hardware --format json); may be repeated."
+        "Also estimate the time on these nodes, such as '4 x NVIDIA T4, 8 x lab.json' (hardware"
+        " classes, or files that hardware --format json wrote); may be repeated."
     ),
 )
 @options.json_option

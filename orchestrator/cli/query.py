@@ -20,9 +20,9 @@ from orchestrator.storage.tracking.trackers import tracking_uri
 _FORMATS = {"table": ".txt", "csv": ".csv", "json": ".json", "parquet": ".parquet"}
 
 _NOTES = """
-Conditions and statements are DuckDB's SQL. The table `trials` has the trials of SWEEP. Texts are
-in single quotes, names with other characters than letters, digits and _ in double quotes. Times
-are in UTC. A query cannot reach files, the network or other data.
+Conditions and statements are DuckDB's SQL; the trials of SWEEP are the table `trials`. Put text in
+single quotes, and column names with unusual characters in double quotes. Times are in UTC. A query
+cannot read files or use the network.
 """
 
 
@@ -38,14 +38,14 @@ are in UTC. A query cannot reach files, the network or other data.
 @options.sweep_argument("sweep")
 @click.argument("where", required=False, default="")
 @click.option(
-    "--sql", metavar="SELECT…", default="", help="Print the result of this statement instead."
+    "--sql", metavar="SELECT…", default="", help="Print the result of this SQL statement instead."
 )
 @click.option(
     "--columns",
     "column_names",
     metavar="A,B,…",
-    help="Print these columns in this order; `config` for the params that configs vary, `all`"
-    " for all.",
+    help="Print these columns in this order; `config` stands for the searched parameters, `all`"
+    " for everything.",
 )
 @click.option(
     "--sort",
@@ -54,7 +54,7 @@ are in UTC. A query cannot reach files, the network or other data.
     help="Sort by these columns; a leading - reverses the order.",
 )
 @click.option("--limit", metavar="N", type=click.IntRange(min=0), help="Print at most N rows.")
-@click.option("--list", "lists_columns", is_flag=True, help="List the columns instead of the rows.")
+@click.option("--list", "lists_columns", is_flag=True, help="List the columns that there are.")
 @options.dashboard_option()
 @options.output_options(_FORMATS)
 def query(  # noqa: PLR0913  (its options)

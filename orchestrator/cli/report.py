@@ -26,9 +26,9 @@ from orchestrator.storage.tracking.trackers import tracking_uri
 _WITH_PARTS = " or ".join(name for name, each in FORMATS.items() if each.has_parts)
 
 _NOTES = """
-Text is the answer in some 20 lines, unless --full or --section asks for more. `html` is one
-self-contained page, which a browser opens without a network. With --address the report is made
-on the head of the cluster and fetched, for stores that only it can reach.
+Text has the answer alone, unless --full or --section asks for more. `html` is one file that a
+browser opens without a network. With --address the head of the cluster makes the report, so only
+the head must reach the store.
 """
 
 
@@ -49,7 +49,7 @@ on the head of the cluster and fetched, for stores that only it can reach.
     metavar="ACCURACY",
     multiple=True,
     type=click.FloatRange(0, 1, min_open=True),
-    help=("Also report the time, energy and cost to reach this val_accuracy; may be repeated."),
+    help=("Also report time, energy and cost until val_accuracy reaches this; may be repeated."),
 )
 @click.option(
     "--plots",
@@ -58,13 +58,13 @@ on the head of the cluster and fetched, for stores that only it can reach.
     callback=options.in_a_folder,
     help="Also draw the report's plots into this folder, as PNG and SVG.",
 )
-@click.option("--full", is_flag=True, help="Write everything; without it, text is short.")
+@click.option("--full", is_flag=True, help="Print all six parts, not the answer alone.")
 @click.option(
     "--section",
     "parts",
     multiple=True,
     type=click.Choice([*PARTS]),
-    help=f"Write this part of the report; may be repeated ({_WITH_PARTS}).",
+    help=f"Print this part only; may be repeated ({_WITH_PARTS}).",
 )
 @options.dashboard_option()
 def report(  # noqa: PLR0913  (its options)

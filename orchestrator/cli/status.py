@@ -33,9 +33,9 @@ _LAST_S = datetime.datetime.max.replace(tzinfo=datetime.UTC).timestamp() - 1
 """The last time that has a date: times in a store may have been changed."""
 
 _NOTES = """
-Without SWEEP, all sweeps of RNNSWEEP_HOME and of MLflow's store are listed, the latest first. With
-SWEEP, its progress is read from RNNSWEEP_HOME. With --address, it is of the sweeps that were
-submitted to a cluster.
+Without SWEEP, lists all sweeps of RNNSWEEP_HOME and of MLflow's store, the latest first. With
+SWEEP, shows its progress, as RNNSWEEP_HOME has it. With --address, shows the sweeps that were
+submitted to that cluster.
 """
 
 

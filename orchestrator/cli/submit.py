@@ -30,11 +30,10 @@ _HOME = "~/rnnsweep-data"
 """The folder of submitted sweeps on the head: Ray's own folders are deleted with the cluster."""
 
 _NOTES = """
-The sweep runs on the head of the cluster. Ctrl-C, or the end of this machine, leaves it
-running. Its code is uploaded, together with your own workload. MLFLOW_TRACKING_URI and the
-credentials of MLflow are passed on where they are set, and appear in Ray's logs there. To keep
-them out of the logs, put them into ~/.mlflow/credentials on the head. The exit code is the
-sweep's exit code.
+The sweep runs on the head of the cluster, and continues after Ctrl-C or without this machine.
+rnnsweep's code and your own workload are uploaded. MLFLOW_TRACKING_URI and MLflow's credentials
+are passed on if they are set, and appear in Ray's logs; credentials in ~/.mlflow/credentials on
+the head do not. The exit code is the sweep's.
 """
 
 
@@ -48,7 +47,7 @@ sweep's exit code.
     "--home",
     default=_HOME,
     show_default=True,
-    help="Keep the sweep in this folder of the head: an absolute path, or one from ~.",
+    help="Folder on the head that keeps the sweep: an absolute path, or one that starts with ~.",
 )
 @click.option("--detach", is_flag=True, help="Return as soon as the sweep is submitted.")
 @click.option("--dry-run", is_flag=True, help="List the files that would be sent; send nothing.")
@@ -71,7 +70,9 @@ def submit(
     checked = load_spec(spec, overrides)
     if not (quiet or dry_run):  # before imports that take seconds
         show_progress(f"{checked.name}: checking its workload, connecting to {address}")
-    check_user_code(checked, on_cluster=True, refuse=partial(refuse_file, spec, overrides))
+    refuse = partial(refuse_file, spec, overrides)
+    tell = None if quiet else show_progress
+    check_user_code(checked, on_cluster=True, refuse=refuse, tell=tell)
     if dry_run:
         _list_files(checked)
         return exit_codes.COMPLETE

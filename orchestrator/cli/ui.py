@@ -41,7 +41,7 @@ def _named(_: click.Context, __: click.Parameter, host: str) -> str:
 
 @command(
     examples=["rnnsweep ui"],
-    notes="With MLFLOW_TRACKING_URI, the server there has the UI, and the links lead to it.",
+    notes="If MLFLOW_TRACKING_URI is a server, prints the links to that server.",
 )
 @click.option(
     "--port",
@@ -55,10 +55,10 @@ def _named(_: click.Context, __: click.Parameter, host: str) -> str:
     default=HOST,
     show_default=True,
     callback=_named,
-    help="Listen on this address of the machine.",
+    help="Listen on this address.",
 )
 def ui(port: int, host: str) -> int:
-    """Show all sweeps in MLflow's UI: serve it, or print links to it."""
+    """Serve MLflow's UI for all sweeps, or print links to it."""
     home = sweep_home()
     tracking_uri = address.default_mlflow_uri(home, os.environ)
     if not address.is_database(tracking_uri):

@@ -12,7 +12,6 @@ from orchestrator.planning.pricing import describe_prices
 from orchestrator.spec import SweepSpec
 from orchestrator.spec.sections import FEWEST_BLOCKS
 from workloads.metrics import find_metric
-from workloads.own_code import training_on_import
 from workloads.script_scan import autologging_calls, callbacks_of_fit
 
 _MOST_NAMED = 3
@@ -27,7 +26,6 @@ def describe_plan(spec: SweepSpec, plan: Plan, stopped: Iterable[str] = ()) -> s
         *(f"  {line}" for line in _too_few(spec, plan)),
         *(f"  {line}" for line in _data(spec)),
         *(f"  {line}" for line in _order(spec)),
-        *(f"  {line}" for line in _training_on_import(spec)),
         *(f"  {line}" for line in _left_out(spec)),
         *(f"  {line}" for line in (*_models(spec, plan), *_measuring(plan))),
         *stopped,
@@ -113,17 +111,6 @@ def _order(spec: SweepSpec) -> Iterator[str]:
         yield f"batches are shuffled, although {', '.join(carried)} carries its state on"
     elif spec.model is not None and chosen is False:
         yield "batches in the order of the data (settings.shuffle)"
-
-
-def _training_on_import(spec: SweepSpec) -> Iterator[str]:
-    """Write where the file of an own model or workload trains although it is only imported."""
-    lines = list(training_on_import(spec.workload_name))
-    if lines:
-        yield (
-            f"{', '.join(lines)} calls fit when the file is imported, which each process that"
-            " checks or trains the model does: if that trains a model, remove it, or put it under"
-            ' if __name__ == "__main__":'
-        )
 
 
 def _left_out(spec: SweepSpec) -> Iterator[str]:

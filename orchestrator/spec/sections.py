@@ -273,7 +273,7 @@ class Limits(fields.Strict):
         3, description="Equal failures in a row that stop an arm; null for never."
     )
     preemptions: Annotated[int, pydantic.Field(ge=0)] = pydantic.Field(
-        10, description="Attempts that may be lost with their nodes."
+        10, description="Attempts at a trial that may be lost with their nodes."
     )
     node_wait_s: Annotated[float, pydantic.Field(ge=0)] = pydantic.Field(
         600.0,

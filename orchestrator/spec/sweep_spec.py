@@ -99,12 +99,12 @@ class SweepSpec(Strict):
     settings: Mapping[str, Any] = Field(
         default_factory=dict, description="Settings of the workload that are equal in all trials."
     )
-    search: Search = Field(description="The suggestion of configs.")
+    search: Search = Field(description="How configs are chosen.")
     arms: sections.Arms = Field(
         description="The implementations, hardware and variants to compare."
     )
     repeats: Annotated[PositiveInt, Field(le=MOST_REPEATS)] = Field(
-        1, description="Rounds of each block; every config runs so often on every arm."
+        1, description="How often every config runs on every arm."
     )
     seed: Annotated[int, Field(ge=0)] = Field(
         0, description="The seed of the sampler, of initial weights and of batch orders."
@@ -144,7 +144,7 @@ class SweepSpec(Strict):
     )
     disturbed: sections.DisturbedSpec = Field(
         sections.DisturbedSpec(),
-        description=("How much of the CPUs others may take before a trial is marked as disturbed."),
+        description="How busy the machine may be before a trial is marked as disturbed.",
     )
     margins: sections.MarginsSpec = Field(
         sections.MarginsSpec(), description="Differences that do not matter."

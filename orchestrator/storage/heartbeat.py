@@ -1,7 +1,7 @@
 """The sign of life of a sweep's driver, for machines: a small file.
 
 `heartbeat.json` in the folder of a sweep is replaced some times a minute while its driver lives.
-`docs/operation.md` has a condition for an alarm for each of its facts. Nothing reads it to decide
+`docs/cluster.md` has a condition for an alarm for each of its facts. Nothing reads it to decide
 anything: the journal, the store and the lock are the truth.
 """
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.adding.copied_project import copy_project
 from tests.documents import ROOT
 
-PAGE = (ROOT / "docs" / "adding" / "retry.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 (CONDITION,) = re.findall(r"^```python\n(if .*)$", PAGE, re.MULTILINE)
 USUAL = "        if lost - preempted < self.attempts and preempted <= self.preemptions:"
 RECOVERY = "orchestrator/scheduling/recovery.py"

@@ -22,21 +22,20 @@ PAGE, MLFLOW = (1440, 900), (1800, 1000)
 
 
 def photograph_page(browser: Browser, home: Home, sweep: str) -> None:
-    """Write the first screen of the sweep's page, in light and in dark colours."""
+    """Write the first screen of the sweep's page."""
     file = home.path / f"{sweep}.html"
     home.run("report", sweep, "-o", file).expect(0)
-    for name, scheme in (("report", "light"), ("report-dark", "dark")):
-        page = _open(browser, PAGE, scheme)
-        page.goto(file.as_uri())
-        page.wait_for_selector("html[data-drawn]", state="attached")
-        _save(page, name)
+    page = _open(browser, PAGE)
+    page.goto(file.as_uri())
+    page.wait_for_selector("html[data-drawn]", state="attached")
+    _save(page, "report")
 
 
 def photograph_mlflow(browser: Browser, home: Home, sweep: str) -> None:
     """Write the trials, their charts, a trial's run and the sweep's run, as MLflow shows them."""
     with home.running("ui", "--port", free_port()) as command:
         link = wait_for(lambda: printed_link(command, sweep), describe=command.printed)
-        page = _open(browser, MLFLOW, "light")
+        page = _open(browser, MLFLOW)
         page.goto(f"{link}&compareRunsMode=CHART")
         page.locator(".scatterlayer .point").first.wait_for(state="attached")
         page.get_by_role("button", name="Close", exact=True).click()  # MLflow's assistant
@@ -49,7 +48,7 @@ def photograph_mlflow(browser: Browser, home: Home, sweep: str) -> None:
         _save(page, "mlflow-trial")
         _open_run(page, page.get_by_role("link", name=sweep, exact=True).last)
         page.get_by_text("Show more", exact=True).first.click()
-        page.get_by_role("heading", name="Arms, compared with").wait_for()
+        page.get_by_role("columnheader", name="speed-up").wait_for()
         _save(page, "mlflow-sweep")
         command.send_signal(signal.SIGHUP)
         command.done().expect(0)
@@ -61,12 +60,9 @@ def _open_run(page: Page, link: Locator) -> None:
     page.get_by_text("About this run", exact=True).wait_for()
 
 
-def _open(browser: Browser, size: tuple[int, int], scheme: str) -> Page:
+def _open(browser: Browser, size: tuple[int, int]) -> Page:
     width, height = size
-    page = browser.new_page(
-        viewport={"width": width, "height": height},
-        color_scheme=scheme,  # type: ignore[arg-type]  # one of Playwright's literals
-    )
+    page = browser.new_page(viewport={"width": width, "height": height}, color_scheme="light")
     page.set_default_timeout(PATIENCE_MS)
     return page
 

@@ -1,4 +1,4 @@
-"""A backup as in `docs/operation.md`, made while sweeps run, is restored and continued."""
+"""A backup as in `docs/cluster.md`, made while sweeps run, is restored and continued."""
 
 import json
 import re
@@ -16,7 +16,7 @@ _BLOCK = re.compile(r"```sh\nhome=.*?\n(.*?)```", re.DOTALL)
 
 def back_up(home: Path, backup: Path) -> None:
     """Run the commands of the page."""
-    (commands,) = _BLOCK.findall((ROOT / "docs" / "operation.md").read_text(encoding="utf-8"))
+    (commands,) = _BLOCK.findall((ROOT / "docs" / "cluster.md").read_text(encoding="utf-8"))
     script = f'set -e\nhome="{home}" backup="{backup}"\n{commands}'
     subprocess.run(["bash", "-c", script], check=True, capture_output=True)
 

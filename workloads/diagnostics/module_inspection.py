@@ -26,7 +26,7 @@ from workloads.modules.module_run import (
     float_type_of,
     make_optimizer,
 )
-from workloads.modules.own_module import OwnModule
+from workloads.modules.own_module import OwnModule, set_mode
 from workloads.own_code import CodeFiles, describe_error
 from workloads.protocol import Device, TimedWork
 
@@ -114,7 +114,7 @@ class _ModuleTrial:
         `which` names the batch in the message if a result is NaN or infinite.
         """
         own = self.own
-        own.module.train(self.optimizer is not None)
+        set_mode(own.module, training=self.optimizer is not None)
         with self._doing("the forward pass", batch):
             outputs = call_with(own.module, batch[0])
         if self.optimizer is None:
@@ -134,7 +134,7 @@ class _ModuleTrial:
 
     def validate(self, batch: tuple[Any, ...]) -> None:
         """Compute loss and metrics of a batch in eval mode, as the validation of a trial does."""
-        self.own.module.eval()
+        set_mode(self.own.module, training=False)
         with torch.no_grad():
             with self._doing("the forward pass in eval mode", batch):
                 outputs = call_with(self.own.module, batch[0])

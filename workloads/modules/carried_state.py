@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from workloads.modules.calling import call_with
+from workloads.modules.own_module import set_mode
 
 KeptTensors: TypeAlias = Mapping[tuple[str, str], Any]
 """Values by the name of a module inside the whole one, and the name of its attribute."""
@@ -45,7 +46,7 @@ def find_carried_state(module: nn.Module, inputs: Any) -> KeptTensors:
     before, was_training = kept_tensors(module), module.training
     outputs, after = list[Any](), dict[tuple[str, str], Any]()
     gpus = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
-    module.eval()
+    set_mode(module, training=False)
     try:
         for _ in range(2):
             with torch.random.fork_rng([*gpus]), torch.no_grad():
@@ -58,7 +59,7 @@ def find_carried_state(module: nn.Module, inputs: Any) -> KeptTensors:
         for name, attribute in kept_tensors(module).keys() - before.keys():
             delattr(module.get_submodule(name), attribute)
         restore_kept(module, before)
-        module.train(was_training)
+        set_mode(module, training=was_training)
     if _are_equal(*outputs):
         return {}
     return {

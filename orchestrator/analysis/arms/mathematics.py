@@ -35,7 +35,7 @@ class Tolerance:
 
 FINGERPRINT_TOLERANCES: Mapping[Precision, Tolerance] = {
     # Rounding errors grow with the number of steps: float32 has 6e-8 per operation, and differences
-    # of some 1e-6 are measured (docs/methodology.md). A wrong gate, activation or weight changes
+    # of some 1e-6 are measured (docs/trust.md). A wrong gate, activation or weight changes
     # outputs by several percent. Gradients add up over the steps.
     "float32": Tolerance(outputs=1e-3, gradients=1e-2),
     # 11 bits of mantissa: 5e-4 per operation.
@@ -92,9 +92,9 @@ def compare_mathematics(
     for arm, reference in references(arms, baseline).items():
         expected = _by_round(arms[reference])
         differences = [
-            fingerprint_difference(fingerprint, expected[place])
-            for place, fingerprint in _by_round(arms[arm]).items()
-            if place in expected
+            fingerprint_difference(fingerprint, expected[round_key])
+            for round_key, fingerprint in _by_round(arms[arm]).items()
+            if round_key in expected
         ]
         if not differences:
             continue

@@ -1,7 +1,7 @@
 """One answer to "is this better than that, by this metric?", the same type for every question.
 
 The report, `compare`, `bench`, the live view, MLflow's metrics and the JSON format filter one list
-of these. `docs/statistics.md` has the rules.
+of these. `docs/trust.md` has the rules.
 """
 
 from collections.abc import Iterable

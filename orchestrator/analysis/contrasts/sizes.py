@@ -1,7 +1,7 @@
 """Sizes: what a larger config does to the time and the results of each arm, and to its speed-up.
 
 One regression of each arm's values on the configs gives its effects; one of its speed-up over the
-baseline tells where it is faster. `docs/statistics.md` has the methods and their sources (Fieller
+baseline tells where it is faster. `docs/trust.md` has the methods and their sources (Fieller
 1954, Bonferroni, Scheffé).
 """
 

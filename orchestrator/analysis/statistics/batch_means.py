@@ -1,7 +1,7 @@
 """The interval of the paired ratio of two arms that took turns in slices.
 
 It uses the means of batches of adjacent turns, because turns are autocorrelated (Schmeiser 1982,
-Law and Kelton; `docs/statistics.md`). It only decides when a round ends.
+Law and Kelton; `docs/trust.md`). It only decides when a round ends.
 """
 
 import itertools

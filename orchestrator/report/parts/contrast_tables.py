@@ -29,12 +29,16 @@ def contrast_table(
 
     The `titles` are of the subject, the reference and the effect. Effects are as the contrast has
     them (a speed-up below 1 is slower), unless `show` writes them. The reference has no column if
-    it has no title, or if there is only one. With `by` a column has the metric. The values of
+    it has no title, or if it is the only baseline. With `by` a column has the metric. The values of
     single configs have a column where contrasts are ratios of arms.
     """
     subject, reference, effect = titles
     shown = shown_names(summary, name)
-    has_reference = reference and len({contrast.reference for contrast in contrasts}) > 1
+    has_one_baseline = (
+        len({contrast.reference for contrast in contrasts}) == 1
+        and contrasts[0].question == Question.BASELINE
+    )
+    has_reference = reference and not has_one_baseline
     unit = contrasts[0].unit if contrasts else Unit.CONFIG
     columns: list[Column[Contrast]] = [
         Column(subject, lambda contrast: shown(contrast.subject)),
@@ -74,7 +78,7 @@ def shown_names(summary: ReportSummary, name: ArmNames) -> Callable[[str], str]:
         for arm in longest_first:
             if text == arm or text.startswith(f"{arm}, "):
                 return names[arm] + text.removeprefix(arm)
-        return name.place(text)
+        return name.hardware_name(text)
 
     return shown
 

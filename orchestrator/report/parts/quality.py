@@ -124,7 +124,7 @@ def _learning(summary: ReportSummary, name: ArmNames) -> Iterator[Table]:
         Column(f"{metric} by epoch", lambda curve: name(curve.arm)),
         Column("configs", lambda curve: curve.points[0].value.n),
     ]
-    for epoch in (epochs[place] for place in sorted({0, last // 2, last})):
+    for epoch in (epochs[index] for index in sorted({0, last // 2, last})):
         columns.append(Column(f"after epoch {epoch}", partial(_after, epoch), numeric=True))
     yield make_table(columns, curves)
 
@@ -191,7 +191,7 @@ _ORIGINS = {
 
 def _notes(summary: ReportSummary) -> Iterator[str]:
     for metric, margin in summary.margins.items():
-        yield f"Same {metric}: the interval is within {_margin(margin)} of 0."
+        yield f"Same {metric}: the interval is within ± {_margin(margin)}."
     front, best = summary.front, summary.best_by_objective
     if best is not None:
         yield f"Best config: {config_phrase(best.chosen.config)}."

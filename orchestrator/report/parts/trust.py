@@ -1,5 +1,6 @@
 """The part on trust: how trials ended, which kernels ran, and what disturbed the measurements."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import partial
@@ -26,6 +27,9 @@ from orchestrator.report.parts.doubts import doubts
 from workloads.backends.registry import backends
 
 _DAY_S = 86_400.0
+
+_VERSION = re.compile(r"\d+\.\d+")
+"""How the version of a package begins, among the facts of the environment."""
 
 
 def trust_part(summary: ReportSummary, name: ArmNames) -> Section | None:
@@ -59,7 +63,11 @@ def _sweep(summary: ReportSummary, name: ArmNames) -> Iterator[Fact]:
         "trials": f"{validity.used} of {validity.trials} that ended are compared",
         "hardware": name.hardware or "; ".join(hardware),
         "nodes": joined(nodes),
-        "packages": ", ".join(f"{p} {v}" for p, v in sorted(validity.versions.items())),
+        "packages": ", ".join(
+            f"{name} {version}"
+            for name, version in sorted(validity.versions.items())
+            if _VERSION.match(str(version))
+        ),
         "data": "; ".join(map(_dataset, head.datasets)),
         "settings": config_phrase(
             {k: v for k, v in head.settings.items() if v is not None and k not in replaced}
