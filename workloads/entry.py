@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from workloads.autologging import switch_off_autologging
 from workloads.context import Context
 from workloads.failures import BadRequest
 from workloads.own_code import PACKAGES
