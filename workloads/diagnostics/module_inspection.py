@@ -11,7 +11,7 @@ import torch
 
 from workloads.backends.feeding import packed, with_float_type
 from workloads.data.array_trees import arrays_of, map_arrays, shapes_text
-from workloads.data.samples import DataSet, Samples, batches_not_finite
+from workloads.data.samples import DataSet, Samples, batches_not_finite, full_batches
 from workloads.diagnostics.value_ranges import extreme_samples
 from workloads.eligibility import module_ineligibility_reason
 from workloads.failures import BadRequest, DataError, NonFinite, TrialError
@@ -70,7 +70,8 @@ def try_module(
     names = trial.run(first, "the first batch")
     if carried:
         restore_kept(own.module, carried)
-        full = data.train.first(2 * batch_size)
+        full = full_batches(data.train, batch_size, f"{location}: train").first(2 * batch_size)
+        full_batches(data.validation, batch_size, f"{location}: validation")
         for number in range(len(full) // batch_size):
             rows = slice(number * batch_size, (number + 1) * batch_size)
             batch = full.map(lambda array, rows=rows: array[rows])

@@ -239,7 +239,7 @@ class WithoutGradient(keras.layers.Layer):
     """A layer whose gradient fails."""
 
     def call(self, inputs: Any) -> Any:
-        @keras.ops.custom_gradient
+        @keras.ops.custom_gradient  # type: ignore[untyped-decorator]
         def passed_on(values: Any) -> Any:
             def gradient(*_: Any, **__: Any) -> Any:
                 raise ValueError("no gradient of this layer")

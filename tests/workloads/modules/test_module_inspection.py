@@ -81,7 +81,8 @@ def test_a_state_that_goes_from_batch_to_batch_is_found(
     torch_trainer: Trainer, build: str, carried: tuple[str, ...]
 ) -> None:
     fixed = {"batch_size": 12}
-    facts = inspect(torch_trainer, f"carrying_modules:{build}", CARRYING, fixed=fixed)
+    parts = "carrying_modules:load_parts"
+    facts = inspect(torch_trainer, f"carrying_modules:{build}", parts, fixed=fixed)
     assert isinstance(facts, ModelFacts)
     assert facts.carried == carried
 
@@ -153,6 +154,13 @@ WRONG_MODULES = [
         load=TOKENS,
         place="build_with_loss",
         text="the step of the optimizer failed",
+    ),
+    WrongModule(
+        "a carried state without a full batch of validation",
+        build="carrying_modules:build",
+        load=CARRYING,
+        place="load",
+        text="validation: expected at least one batch of 32 samples",
     ),
     WrongModule(
         "a module that returns something else in eval mode",
