@@ -27,7 +27,7 @@ from workloads.protocol import KernelProof, ProtocolError, Result, TrialRequest
 
 USABLE = {"code": "metrics['usable_cpus'] = float(len(os.sched_getaffinity(0)))"}
 COMPILES = "for _ in range(2):\n    with trial.phase('fill'): pass\n"
-COMPILES += "with trial.phase('compile'): pass\nnoop(trial)"
+COMPILES += "with trial.phase('check'): pass\nwith trial.phase('compile'): pass\nnoop(trial)"
 WORKS = "subprocess.run(['timeout', '5', 'sh', '-c', 'while :; do :; done'])"
 LOUD = "for _ in range(40): os.write(2, b'x' * 10**6); time.sleep(0.05)\n"
 LOUD += "raise RuntimeError('\\x1b[31m' + 'y' * 100_000)"
@@ -66,7 +66,8 @@ def test_trials_share_a_warm_trainer(trainers: TrainerPool) -> None:
 def test_phases_before_the_first_epoch_are_shown(trainers: TrainerPool) -> None:
     signs = round_of(trainers, "runs", {"code": COMPILES}).run()
     shown = [sign.doing for sign in signs]
-    assert shown[:4] == ["running its code", "in its phase fill", "compiling", ""]
+    check = "compiling, and comparing the mathematics"
+    assert shown[:5] == ["running its code", "in its phase fill", check, "compiling", ""]
 
 
 def test_a_pruned_trial_ends_after_an_epoch_and_its_trainer_stays_warm(
