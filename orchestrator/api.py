@@ -154,6 +154,7 @@ def run_sweep(  # noqa: PLR0913
             checked,
             on_cluster=address is not None,
             refuse=partial(refuse_object, "the spec", checked),
+            tell=_log.warning,
         )
         SweepFolder(home_folder, checked.name).make()
         if progress:

@@ -10,15 +10,17 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from workloads import protocol
-from workloads.failures import DataError, NonFinite
+from workloads.failures import DataError, NonFinite, TrialError
 from workloads.implementations import Implementation
 from workloads.metrics import METRICS
+from workloads.number_format import OwnNumberFormat
+from workloads.own_code import describe_error
 from workloads.turns import Turns
 
 METRICS_LIMIT = 5000
@@ -26,6 +28,9 @@ METRICS_LIMIT = 5000
 
 VALUES_LIMIT = 100_000
 """The most values in the epochs of a trial, with their times: each is a row of a tracker."""
+
+NOT_MEASURED = "not_measured.txt"
+"""The text of a trial that says what could not be measured beside its training, and why."""
 
 FACTS_KIB = 64
 """The most text of the facts about the environment of a trial: each trial's record has them."""
@@ -67,6 +72,11 @@ class Context:
     """The digest of the data at the start of the sweep, where it is known only after loading."""
     wants_fingerprint: bool = False
     """The trial is to report the fingerprint of its model, if that is known to start equally."""
+    number_format: OwnNumberFormat | None = None
+    """What the file of an own model sets for all layers, if it does."""
+    absent: dict[str, str] = field(default_factory=dict, init=False)
+    """What could not be measured beside the training, with the reason (`optional`)."""
+    _open: list[PhaseWindow] = field(default_factory=list, init=False, repr=False)
     _artifacts: dict[str, str] = field(default_factory=dict, init=False, repr=False)
     _values: Counter[str] = field(default_factory=Counter, init=False, repr=False)
     _facts: dict[str, RecordedFact] = field(default_factory=dict, init=False, repr=False)
@@ -131,15 +141,43 @@ class Context:
             self.turns.begin_training()
         self.emit(protocol.PhaseBegan(phase, time.monotonic()))
         began_s = time.monotonic()  # read again: writing the event is not part of the phase
-        return PhaseWindow(phase, began_s, rested_s=self.turns.rested_s)
+        window = PhaseWindow(phase, began_s, rested_s=self.turns.rested_s)
+        self._open.append(window)
+        return window
 
     def end(self, window: PhaseWindow) -> PhaseWindow:
         """End a phase that `begin` began."""
+        self._end(window)
+        self.seconds[window.phase] = self.seconds.get(window.phase, 0.0) + window.seconds
+        return window
+
+    def _end(self, window: PhaseWindow) -> None:
         now = time.monotonic()
         window.seconds = now - window.began_s - (self.turns.rested_s - window.rested_s)
-        self.seconds[window.phase] = self.seconds.get(window.phase, 0.0) + window.seconds
+        with suppress(ValueError):  # a workload may end a phase twice
+            self._open.remove(window)
         self.emit(protocol.PhaseEnded(window.phase, now, window.seconds))
-        return window
+
+    @contextmanager
+    def optional(self, name: str) -> Iterator[None]:
+        """Measure something beside the training, whose failure is no failure of the trial.
+
+        After an error in the block the trial goes on without it: `absent` and the text
+        `not_measured.txt` have the reason, and a phase that began in the block counts for nothing.
+        A `TrialError`, such as a number that is NaN, still ends the trial.
+        """
+        open_before = len(self._open)
+        try:
+            yield
+        except TrialError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, the training counts
+            for window in self._open[open_before:]:
+                self._end(window)
+            self.absent[name] = describe_error(error, None).splitlines()[0]
+            lines = (f"{absent}: {reason}\n" for absent, reason in self.absent.items())
+            with suppress(ValueError):  # the workload's own texts leave no room
+                self.artifact(NOT_MEASURED, "".join(lines))
 
     def epoch(
         self, index: int, seconds: float, validate_s: float | None = None, **metrics: float

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from workloads.context import Context
@@ -52,9 +53,14 @@ def load_own_functions(workload: Workload) -> OwnFunctions:
 
 def _import(workload: Workload, entry: str) -> Any:
     """Return what a module has under the name of an entry, None if it has nothing."""
-    module_name, _, name = entry.partition(":")
+    return getattr(import_module_of(workload, entry), entry.partition(":")[2], None)
+
+
+def import_module_of(workload: Workload, entry: str) -> ModuleType:
+    """Import the module of an entry; raise `BadRequest` if there is none."""
+    module_name = entry.partition(":")[0]
     try:
-        module = importlib.import_module(module_name)
+        return importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             raise  # the module exists; an import inside it is missing
@@ -73,7 +79,6 @@ def _import(workload: Workload, entry: str) -> Any:
             f"workload {workload.name!r}: no module {error.name!r} on this machine:"
             f" {explain_other_package(error) or advice}"
         ) from None
-    return getattr(module, name, None)
 
 
 def _no_function(workload: Workload, entry: str, received: object) -> BadRequest:

@@ -60,13 +60,15 @@ class ModelFacts:
 
     `metrics` are computed in training, by Keras' names (`loss`, `mae`); validation adds `val_` to
     them. `validation_metrics` are those that only the validation computes, with their `val_`.
-    `data_digest` is None for random data.
+    `data_digest` is None for random data. `import_notes` are sentences on what the import of the
+    model's file changed in its process, which each trial sets back.
     """
 
     metrics: tuple[str, ...]
     data_digest: str | None
     arms: tuple[ArmFact, ...]
     validation_metrics: tuple[str, ...] = ()
+    import_notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.machinery import PathFinder
@@ -24,6 +24,7 @@ PACKAGES = ("orchestrator", "workloads", "rnnsweep")
 """Our own packages, whose names no package of a user may have."""
 
 _IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+(\w+)|import[ \t]+(\w[\w., \t]*))", re.MULTILINE)
+_TRAINING = ("fit", "train_on_batch", "backward")
 _SHOWN_LINES, _SHOWN_CALLS = 6, 3
 _NO_CODE = ("__pycache__", "node_modules")  # neither is copied to nodes
 _SHOWN_CHARACTERS = 2_000
@@ -135,7 +136,9 @@ def read_code(workload: str) -> CodeFiles | None:
 
 
 def training_on_import(workload: str) -> Iterator[str]:
-    """Yield the lines where a workload's modules call `fit` while they are imported: `own.py:31`.
+    """Yield the places where the import of a workload's modules trains, it seems: `own.py:31`.
+
+    They call `fit`, `train_on_batch`, or `backward` of a loss.
 
     Only the modules that the workload names are read, and nothing is imported. A call under
     `if __name__ == "__main__":` is not made by an import.
@@ -145,12 +148,53 @@ def training_on_import(workload: str) -> Iterator[str]:
     for name in dict.fromkeys(entry.partition(":")[0] for entry in entries):
         assert code is not None  # there are entries
         file = f"{name.replace('.', '/')}.py"
-        try:
-            module = ast.parse((code.folder / file).read_bytes())
-        except (OSError, SyntaxError, ValueError):  # the import tells of it
-            continue
-        nodes = (node for part in module.body for node in _nodes_that_run(part))
-        yield from (f"{file}:{node.lineno}" for node in nodes if _is_fit(node))
+        module = _parsed(code, file)
+        if module is not None:
+            nodes = _nodes_that_import_runs(module)
+            yield from (f"{file}:{node.lineno}" for node in nodes if _trains(node))
+
+
+def line_with(code: CodeFiles, modules: Iterable[str], words: Collection[str]) -> str:
+    """Return the place of the first line that has one of the names: `own.py:3`; "" for none.
+
+    Only these modules of the code are read. A line that an import runs comes first, else any line.
+    """
+    paths = [name.replace(".", "/") for name in modules]
+    files = (file for path in paths for file in (f"{path}.py", f"{path}/__init__.py"))
+    trees = [
+        (file, tree)
+        for file in files
+        if file in code.digests and (tree := _parsed(code, file)) is not None
+    ]
+    for nodes_of in (_nodes_that_import_runs, ast.walk):
+        for file, tree in trees:
+            lines = [
+                node.lineno
+                for node in nodes_of(tree)
+                if isinstance(node, ast.expr | ast.keyword) and _names(node) & {*words}
+            ]
+            if lines:
+                return f"{file}:{min(lines)}"
+    return ""
+
+
+def _parsed(code: CodeFiles, file: str) -> ast.Module | None:
+    """Return the syntax of a file; None for one that cannot be read."""
+    try:
+        return ast.parse((code.folder / file).read_bytes())
+    except (OSError, SyntaxError, ValueError):  # the import tells of it
+        return None
+
+
+def _names(node: ast.AST) -> set[str]:
+    """Return the names and the text in a node itself."""
+    own = (getattr(node, name, None) for name in ("attr", "id", "arg", "value"))
+    return {name for name in own if isinstance(name, str)}
+
+
+def _nodes_that_import_runs(module: ast.Module) -> Iterator[ast.AST]:
+    for part in module.body:
+        yield from _nodes_that_run(part)
 
 
 def _nodes_that_run(node: ast.AST) -> Iterator[ast.AST]:
@@ -164,9 +208,9 @@ def _nodes_that_run(node: ast.AST) -> Iterator[ast.AST]:
         yield from _nodes_that_run(child)
 
 
-def _is_fit(node: ast.AST) -> TypeGuard[ast.Call]:
+def _trains(node: ast.AST) -> TypeGuard[ast.Call]:
     function = node.func if isinstance(node, ast.Call) else None
-    return isinstance(function, ast.Attribute) and function.attr == "fit"
+    return isinstance(function, ast.Attribute) and function.attr in _TRAINING
 
 
 def imported_names(text: str) -> set[str]:

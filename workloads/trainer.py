@@ -30,7 +30,7 @@ from workloads.context import (
     expect_possible,
 )
 from workloads.eligibility import ineligibility_reason
-from workloads.entry import explain_other_package, load_entry
+from workloads.entry import Entry, explain_other_package, load_entry
 from workloads.failures import BadRequest, NotPossible, TrialError
 from workloads.implementations import Implementation, ImplementationError, parse_implementation
 from workloads.layer_traits import LayerTraits
@@ -168,27 +168,31 @@ def answer_request(line: str, emit: Emit, claim: BackendClaim, lines: Lines) -> 
     except protocol.ProtocolError as error:
         emit(protocol.Failure("bad_request", str(error)))
         return 2
-    owner, is_over = os.getpid(), False
+    owner, is_over, phases = os.getpid(), False, list[str]()
 
     def emit_during_trial(event: protocol.Event) -> None:
         if is_over:
             print(f"dropped, its trial is over: {event}", file=sys.stderr)  # noqa: T201
-        else:
-            emit(event)
+            return
+        if isinstance(event, protocol.PhaseBegan):
+            phases.append(event.phase)
+        elif isinstance(event, protocol.PhaseEnded) and event.phase in phases:
+            phases.remove(event.phase)
+        emit(event)
+
+    def emit_failure(kind: protocol.FailureKind, message: str, detail: str) -> None:
+        place = f"{phases[-1]}: " if phases else ""  # the phase that has not ended
+        emit(protocol.Failure(kind, f"{place}{message}", detail))
 
     try:
         emit(_run(request, emit_during_trial, claim, lines))
     except TrialError as error:
-        emit(protocol.Failure(error.kind, str(error), _detail(error) if error.__cause__ else ""))
+        emit_failure(error.kind, str(error), _detail(error) if error.__cause__ else "")
     except KeyboardInterrupt as error:
-        emit(protocol.Failure("error", "interrupted", _detail(error)))
+        emit_failure("error", "interrupted", _detail(error))
         raise
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a failure is a result
-        emit(
-            protocol.Failure(
-                "error", describe_error(error, _own_code(request.workload)), _detail(error)
-            )
-        )
+        emit_failure("error", describe_error(error, _own_code(request.workload)), _detail(error))
     else:
         return 0
     finally:
@@ -236,7 +240,13 @@ def _run(
         wants_fingerprint=request.fingerprint,
     )
     try:
-        entry = load_entry(workload)
+        entry: Entry
+        if workload.is_own_model:
+            from workloads.own_import import load_own_model  # noqa: PLC0415 - imports NumPy
+
+            entry, trial = load_own_model(workload, trial)
+        else:
+            entry = load_entry(workload)
         if isinstance(entry, Task):
             returned = _run_task(entry, checked, request, trial)
         else:

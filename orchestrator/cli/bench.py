@@ -129,6 +129,7 @@ def bench(
         device,
         Budget(usual_s if time_s is None else time_s, rounds),
         timed_work,
+        show_progress,
     )
     _show_estimate(made, made.describe())
     _wait_until_quiet(look, made, named["wait_quiet_s"])

@@ -12,6 +12,7 @@ import click
 
 from orchestrator import api
 from orchestrator.cli import options
+from orchestrator.cli.cluster_starts import fetch_output
 from orchestrator.cli.command import command
 from orchestrator.cli.output import write, write_output
 
@@ -58,6 +59,7 @@ def _limit_option(
 @click.option(
     "--code", is_flag=True, help="Print a module of Python that puts its implementation to use."
 )
+@options.dashboard_option()
 @options.output_options(_FORMATS)
 def best(  # noqa: PLR0913  (its options)
     *,
@@ -67,6 +69,7 @@ def best(  # noqa: PLR0913  (its options)
     at_most: Mapping[str, float],
     arm: str,
     code: bool,
+    address: str | None,
     form: Any,
     path: Path | None,
 ) -> None:
@@ -78,6 +81,16 @@ def best(  # noqa: PLR0913  (its options)
         raise click.UsageError("--code is a format of its own: leave --format out")
     if not (code or form):
         form = options.usual_form(path, _FORMATS)
+    if address is not None:
+        words = [
+            *(["--code"] if code else [f"--format={form}"]),
+            *([f"--metric={metric}"] if metric else []),
+            *(f"--min={name}={bound!r}" for name, bound in at_least.items()),
+            *(f"--max={name}={bound!r}" for name, bound in at_most.items()),
+            f"--arm={arm}",
+        ]
+        write_output(fetch_output(address, "best", sweep, words), path)
+        return
     choice = api.best(sweep, metric, at_least=at_least, at_most=at_most, arm=arm)
     if code:
         write_output(choice.code().encode(errors="replace"), path)

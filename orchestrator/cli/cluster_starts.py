@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from orchestrator.cli import exit_codes
@@ -29,6 +31,23 @@ def expect_start(cluster: Cluster, sweep: str) -> Submitted:
         return latest
     names = ", ".join(sorted({start.sweep for start in cluster.starts()})) or "none"
     raise Refusal(f"no sweep {sweep!r} was submitted to {cluster.address}; it has had {names}")
+
+
+def fetch_output(address: str, command: str, sweep: str | None, words: Sequence[str]) -> bytes:
+    """Return what a reading command writes on the head of a cluster, where its store is reached.
+
+    The command is one with `-o`, such as `report`. Without `sweep`, a name or a label, it reads the
+    one that was submitted last.
+    """
+    from orchestrator.cluster.jobs import Cluster  # noqa: PLC0415  (Ray: seconds)
+
+    cluster = Cluster(address)
+    starts = sorted(cluster.starts(), key=lambda start: start.started_s or 0.0)
+    name = sweep or (starts[-1].sweep if starts else "")
+    start = expect_start(cluster, name.partition("#")[0])
+    entry = ["python", "-m", "orchestrator", command, name, *words, "-o", f"{command}.out"]
+    content = cluster.fetch(shlex.join(entry), f"{command}.out", command, like=start.id)
+    return content.encode()
 
 
 def follow_start(cluster: Cluster, start: Submitted, resume: str | None) -> int:

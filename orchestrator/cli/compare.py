@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +14,7 @@ import click
 
 from orchestrator import api
 from orchestrator.cli import options
+from orchestrator.cli.cluster_starts import fetch_output
 from orchestrator.cli.command import command
 from orchestrator.cli.exit_codes import COMPLETE, WITH_FAILURES
 from orchestrator.cli.messages import show
@@ -62,12 +65,14 @@ a verdict (gone, open, busy or on other hardware) are listed on stderr; they fai
     show_default=True,
     help="Ignore changes of the time per step, or of the memory, up to this share.",
 )
+@options.dashboard_option()
 @options.output_options(_FORMATS)
-def compare(
+def compare(  # noqa: PLR0913  (its options)
     before: str,
     after: str,
     fail_on: tuple[FailOn, ...],
     margin: float,
+    address: str | None,
     form: str | None,
     path: Path | None,
     *,
@@ -78,7 +83,11 @@ def compare(
     from orchestrator.report.compare.document import changes_document, changes_json
 
     form = form or options.usual_form(path, _FORMATS)
-    changes = api.compare(before, after, margin=margin, busy_counts=busy_counts)
+    with contextlib.ExitStack() as stack:
+        if address is not None:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rnnsweep-")))
+            before, after = (_fetched(address, side, folder) for side in (before, after))
+        changes = api.compare(before, after, margin=margin, busy_counts=busy_counts)
     failed = failing(changes, fail_on)
     if form == "json":
         write(changes_json(changes, failed), path)
@@ -86,6 +95,15 @@ def compare(
         write(changes_document(changes), path, markdown=form == "markdown")
     fails = _print_failures(changes, failed, fail_on)
     return WITH_FAILURES if fails else COMPLETE
+
+
+def _fetched(address: str, side: str, folder: Path) -> str:
+    """Return the report's JSON file of a sweep on a cluster; a file here is returned as it is."""
+    if side.endswith(".json"):
+        return side
+    file = folder / f"{side}.json"
+    file.write_bytes(fetch_output(address, "report", side, ["--format=json"]))
+    return str(file)
 
 
 def _print_failures(

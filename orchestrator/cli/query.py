@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from orchestrator.cli import options
+from orchestrator.cli.cluster_starts import fetch_output
 from orchestrator.cli.command import command
 from orchestrator.cli.messages import show
 from orchestrator.cli.output import write_output
@@ -54,6 +55,7 @@ are in UTC. A query cannot reach files, the network or other data.
 )
 @click.option("--limit", metavar="N", type=click.IntRange(min=0), help="Print at most N rows.")
 @click.option("--list", "lists_columns", is_flag=True, help="List the columns instead of the rows.")
+@options.dashboard_option()
 @options.output_options(_FORMATS)
 def query(  # noqa: PLR0913  (its options)
     *,
@@ -64,6 +66,7 @@ def query(  # noqa: PLR0913  (its options)
     sort_names: str | None,
     limit: int | None,
     lists_columns: bool,
+    address: str | None,
     form: Any,
     path: Path | None,
 ) -> None:
@@ -83,6 +86,20 @@ def query(  # noqa: PLR0913  (its options)
         )
     form = form or options.usual_form(path, _FORMATS)
     options.expect_no_terminal(form, path, sweep)
+    if address is not None:
+        if form == "parquet":
+            raise Refusal("--format parquet: expected without --address; use csv or json")
+        words = [
+            f"--format={form}",
+            *([f"--sql={sql}"] if sql else []),
+            *([f"--columns={column_names}"] if column_names else []),
+            *([f"--sort={sort_names}"] if sort_names else []),
+            *([f"--limit={limit}"] if limit is not None else []),
+            *(["--list"] if lists_columns else []),
+            *([where] if where else []),
+        ]
+        write_output(fetch_output(address, "query", sweep, words), path)
+        return
     record, rows = read_rows(tracking_uri(sweep_home(), os.environ), sweep)
     wanted = _names(column_names)
     if _CONFIG in wanted:

@@ -5,8 +5,6 @@
 from __future__ import annotations
 
 import os
-import shlex
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,7 @@ import click
 
 from orchestrator import api
 from orchestrator.cli import options
-from orchestrator.cli.cluster_starts import expect_start
+from orchestrator.cli.cluster_starts import fetch_output
 from orchestrator.cli.command import command
 from orchestrator.cli.exit_codes import COMPLETE
 from orchestrator.cli.messages import show, show_progress, unwritable, wants_colour
@@ -99,7 +97,7 @@ def report(  # noqa: PLR0913  (its options)
             *(f"--section={part}" for part in parts),
             *(["--full"] if full else []),
         ]
-        write_output(_fetch_report(address, sweep, words), path)
+        write_output(fetch_output(address, "report", sweep, words), path)
         return COMPLETE
     if sweep is None:
         sweep = _latest_sweep()
@@ -126,22 +124,6 @@ def report(  # noqa: PLR0913  (its options)
             raise unwritable(plots, error) from error
         show_progress(f"wrote {len(drawn)} files into {plots}")
     return COMPLETE
-
-
-def _fetch_report(address: str, sweep: str | None, words: Sequence[str]) -> bytes:
-    """Return what `rnnsweep report` writes on the head of a cluster, where its store is reached.
-
-    Without `sweep`, a name or a label, it is the one that was submitted last.
-    """
-    from orchestrator.cluster.jobs import Cluster
-
-    cluster = Cluster(address)
-    starts = sorted(cluster.starts(), key=lambda start: start.started_s or 0.0)
-    name = sweep or (starts[-1].sweep if starts else "")
-    start = expect_start(cluster, name.partition("#")[0])
-    report_words = ["python", "-m", "orchestrator", "report", name, *words, "-o", "report.out"]
-    content = cluster.fetch(shlex.join(report_words), "report.out", "report", like=start.id)
-    return content.encode()
 
 
 def _latest_sweep() -> str:

@@ -71,7 +71,9 @@ def submit(
     checked = load_spec(spec, overrides)
     if not (quiet or dry_run):  # before imports that take seconds
         show_progress(f"{checked.name}: checking its workload, connecting to {address}")
-    check_user_code(checked, on_cluster=True, refuse=partial(refuse_file, spec, overrides))
+    refuse = partial(refuse_file, spec, overrides)
+    tell = None if quiet else show_progress
+    check_user_code(checked, on_cluster=True, refuse=refuse, tell=tell)
     if dry_run:
         _list_files(checked)
         return exit_codes.COMPLETE

@@ -66,8 +66,9 @@ def _jit(trial: FinishedTrial) -> bool | None:
 
 
 def _precision(trial: FinishedTrial) -> str | None:
+    """Return the precision that ran: the file of an own model may set it for the kernel auto."""
     implementation = known_implementation(trial.arm)
-    return implementation.precision if implementation else None
+    return str(_fact(trial, "precision") or implementation.precision) if implementation else None
 
 
 def _fact(trial: FinishedTrial, name: str) -> ConfigValue | None:

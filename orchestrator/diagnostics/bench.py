@@ -162,12 +162,13 @@ def make_bench(
     device: str,
     budget: Budget,
     timed_work: TimedWork = "train",
+    tell: Callable[[str], None] | None = None,
 ) -> Bench:
     """Check a comparison; refuse it unless all of the implementations can run here.
 
     `timed` has the keys of a spec for what is timed: `workload`, or `model` and perhaps `data`.
     `overrides` are its settings, as `settings.KEY=YAML`. The device is an entry of
-    `arms.hardware`: `cpu`, `gpu` or a GPU's name.
+    `arms.hardware`: `cpu`, `gpu` or a GPU's name. `tell` gets lines as `check_user_code` has them.
     """
     typed = yaml_locations.parse_yaml(
         "{}", source="bench", overrides=overrides, example="settings.units=128"
@@ -194,7 +195,8 @@ def make_bench(
     }
     try:
         spec = parse_spec(yaml.safe_dump(data, sort_keys=False), source="bench", folder=Path.cwd())
-        spec = check_user_code(spec, on_cluster=False, refuse=partial(refuse_object, "bench", spec))
+        refuse = partial(refuse_object, "bench", spec)
+        spec = check_user_code(spec, on_cluster=False, refuse=refuse, tell=tell)
     except SpecError as error:  # its lines and keys are of a spec that nobody wrote
         words = {
             **{f"arms.implementations[{i}]": name for i, name in enumerate(implementations)},

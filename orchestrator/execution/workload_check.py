@@ -32,7 +32,14 @@ from workloads.model_facts import (
     ModelFacts,
     ModelFault,
 )
-from workloads.own_code import PACKAGES, code_folders, find_package, packages_of, read_code
+from workloads.own_code import (
+    PACKAGES,
+    code_folders,
+    find_package,
+    packages_of,
+    read_code,
+    training_on_import,
+)
 from workloads.registry import find_workload
 
 _LIMIT_S = 120.0
@@ -84,15 +91,30 @@ def check_spec_file(
     if spec.model is not None and tell is not None:
         tell(f"{spec.name}: checking {spec.model} on each backend (10 to 60 s the first time)")
     refuse = partial(refuse_file, path, overrides)
-    return check_user_code(spec, on_cluster=on_cluster, refuse=refuse)
+    return check_user_code(spec, on_cluster=on_cluster, refuse=refuse, tell=tell)
 
 
-def check_user_code(spec: SweepSpec, *, on_cluster: bool, refuse: Refuse) -> SweepSpec:
+def check_user_code(
+    spec: SweepSpec,
+    *,
+    on_cluster: bool,
+    refuse: Refuse,
+    tell: Callable[[str], None] | None = None,
+) -> SweepSpec:
     """Return the spec, with the facts of its own model if it has one.
 
-    Other workloads of the user's are imported. Raise `WorkloadUnusable` or `OwnModelUnusable` if
-    the code cannot be used, and what `refuse` returns if the spec does not fit the model.
+    Other workloads of the user's are imported. `tell` gets a line, before the import, for code that
+    seems to train while it is imported, and one for each switch of the process that it changes.
+    Raise `WorkloadUnusable` or `OwnModelUnusable` if the code cannot be used, and what `refuse`
+    returns if the spec does not fit the model.
     """
+    tell = tell or (lambda _: None)
+    if places := list(training_on_import(spec.workload_name)):
+        tell(
+            f"{spec.name}: {', '.join(places)} seems to train a model while the file is imported,"
+            " in each process that checks or trains yours: remove it, or put it under"
+            ' if __name__ == "__main__":'
+        )
     if spec.model is None:
         expect_importable(spec, on_cluster=on_cluster)
         return spec
@@ -114,6 +136,8 @@ def check_user_code(spec: SweepSpec, *, on_cluster: bool, refuse: Refuse) -> Swe
     if refused or (faults and not facts):
         raise OwnModelUnusable(name, next(iter(refused), next(iter(faults.values())).text))
     _expect_equal_data(name, facts)
+    for note in dict.fromkeys(note for fact in facts.values() for note in fact.import_notes):
+        tell(f"{spec.name}: {note}")
     checked = spec.with_inspections(inspections)
     if problems := list(_problems(checked)):
         raise refuse(problems)

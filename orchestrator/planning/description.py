@@ -12,7 +12,6 @@ from orchestrator.planning.pricing import describe_prices
 from orchestrator.spec import SweepSpec
 from orchestrator.spec.sections import FEWEST_BLOCKS
 from workloads.metrics import find_metric
-from workloads.own_code import training_on_import
 
 _MOST_NAMED = 3
 """Up to this many arms that cannot run for one reason are named; more are counted."""
@@ -25,7 +24,6 @@ def describe_plan(spec: SweepSpec, plan: Plan, stopped: Iterable[str] = ()) -> s
         *(f"  {line}" for line in _arms(plan)),
         *(f"  {line}" for line in _too_few(spec, plan)),
         *(f"  {line}" for line in _data(spec)),
-        *(f"  {line}" for line in _training_on_import(spec)),
         *(f"  {line}" for line in (*_models(spec, plan), *_measuring(plan))),
         *stopped,
         *describe_prices(spec.prices, (arm.hardware for arm in plan.arms)),
@@ -98,17 +96,6 @@ def _models(spec: SweepSpec, plan: Plan) -> Iterator[str]:
 def _data(spec: SweepSpec) -> Iterator[str]:
     if spec.model is not None and spec.data is None:
         yield "random data: times only, no losses and no metrics of the model"
-
-
-def _training_on_import(spec: SweepSpec) -> Iterator[str]:
-    """Write where the file of an own model or workload trains although it is only imported."""
-    lines = list(training_on_import(spec.workload_name))
-    if lines:
-        yield (
-            f"{', '.join(lines)} calls fit when the file is imported, which each process that"
-            " checks or trains the model does: if that trains a model, remove it, or put it under"
-            ' if __name__ == "__main__":'
-        )
 
 
 def _measuring(plan: Plan) -> Iterator[str]:

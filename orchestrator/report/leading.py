@@ -39,7 +39,8 @@ def leading_fact(
     named = next((c for c in worse if c.reference == preferred), worse[0] if worse else None)
     is_ratio = contrasts[0].scale == Scale.RATIO
     write = _text_of_ratios if is_ratio else _text_of_differences
-    tone = Tone.GOOD if named else Tone.DOUBT if still_open else Tone.PLAIN
+    is_decided = named is not None or (is_ratio and not still_open)
+    tone = Tone.GOOD if is_decided else Tone.DOUBT if still_open else Tone.PLAIN
     return Fact(label, write(named, of_verdict, names), tone)
 
 

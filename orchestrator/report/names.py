@@ -50,11 +50,11 @@ _Item = TypeVar("_Item")
 class ArmNames:
     """Names of arms; without their hardware if the whole sweep ran on one class.
 
-    `places` has short names of hardware: without the host's CPU if only that class has such a GPU.
+    `hardware_names` are short: without the host's CPU if only that class has such a GPU.
     """
 
     hardware: str | None
-    places: Mapping[str, str] = field(default_factory=dict)
+    hardware_names: Mapping[str, str] = field(default_factory=dict)
 
     def __call__(self, arm: Arm | RequestedArm) -> str:
         """Return `tensorflow/cudnn`, or `gru: tensorflow/cudnn on NVIDIA H200`."""
@@ -62,12 +62,12 @@ class ArmNames:
         return (
             arm.short_name
             if hardware == self.hardware
-            else f"{arm.short_name} on {self.place(hardware)}"
+            else f"{arm.short_name} on {self.hardware_name(hardware)}"
         )
 
-    def place(self, hardware: object) -> str:
+    def hardware_name(self, hardware: object) -> str:
         """Return the short name of a hardware class."""
-        return self.places.get(str(hardware), str(hardware))
+        return self.hardware_names.get(str(hardware), str(hardware))
 
     @property
     def where(self) -> str:

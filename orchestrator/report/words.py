@@ -38,7 +38,7 @@ WORDS: Mapping[Verdict, str] = {
 """How the verdict on anything else reads."""
 
 QUALIFIERS: Mapping[Qualifier, str] = {
-    Qualifier.FEW: "few configs",
+    Qualifier.FEW: "few",
     Qualifier.BUSY: "busy",
     Qualifier.UNLIKE_WORK: "unlike work",
     Qualifier.OTHER_MATHEMATICS: "other mathematics",
@@ -47,7 +47,7 @@ QUALIFIERS: Mapping[Qualifier, str] = {
 
 
 def verdict_label(contrast: Contrast) -> str:
-    """Return the verdict for a table: `slower`, `slower (busy)`, `open (few configs)`."""
+    """Return the verdict for a table: `slower`, `slower (busy)`, `open (few)`."""
     word = verdict_word(contrast)
     return f"{word} ({QUALIFIERS[contrast.qualifier]})" if contrast.qualifier else word
 

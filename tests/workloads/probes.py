@@ -60,7 +60,7 @@ def warm_ups(trial: Context) -> dict[str, float]:
     before = digest(start.current_values())
     losses = []
     for _ in range(2):
-        losses.append(run_warm_up_pass(plan))
+        losses.append(run_warm_up_pass(plan, trial))
         changed = digest(start.current_values())
         start.restore()
     return {

@@ -59,7 +59,7 @@ def read_digests(workload: str) -> Mapping[str, str]:
     return code.digests
 
 
-def test_calls_of_fit_that_an_import_makes_are_found_without_importing() -> None:
+def test_trainings_that_an_import_runs_are_found_without_importing() -> None:
     script = """
 import keras
 def build(): model.fit(x)
@@ -70,13 +70,15 @@ with device: history = model.fit(x, y)
 if __name__ == "__main__":
     model.fit(x, y)
 print([m.fit(x) for m in (model,)])
+for batch in batches:
+    loss(batch).backward()
 """
     Path("script.py").write_text(script)
     Path("mine/deep/train.py").write_text("model.fit(1)")
     Path("broken.py").write_text("def (")
     found = [*training_on_import("script:build with mine.deep.train:load")]
-    assert found == ["script.py:7", "script.py:10", "mine/deep/train.py:1"]
-    assert [*training_on_import("script:build with random data")] == found[:2]
+    assert found == ["script.py:7", "script.py:10", "script.py:12", "mine/deep/train.py:1"]
+    assert [*training_on_import("script:build with random data")] == found[:3]
     for workload in ("image_rows", "broken:build", "unused:run", "no_such:run"):
         assert not [*training_on_import(workload)]
 

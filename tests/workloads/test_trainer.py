@@ -115,6 +115,20 @@ def test_a_failure_is_an_event_and_the_process_continues(case: ExampleFailure) -
     assert (statuses, type(noop)) == ([1, 0], Result)
 
 
+@pytest.mark.parametrize(
+    ("code", "phase"),
+    [
+        pytest.param("trial.begin('predict'); 1 / 0", "predict: ", id="inside a phase"),
+        pytest.param("trial.end(trial.begin('predict')); 1 / 0", "", id="after a phase"),
+        pytest.param("trial.begin('load'); trial.turns.none", "load: ", id="another phase"),
+    ],
+)
+def test_a_failure_names_its_phase(code: str, phase: str) -> None:
+    failed = failure(ask(f"{HOSTILE}:runs", settings={"code": code}))
+    error = "AttributeError" if "none" in code else "ZeroDivisionError"
+    assert failed.message.startswith(f"{phase}{error}: ")
+
+
 class ImpossibleRequest(NamedTuple):
     """A request, the kind of its failure, and a part of the message."""
 

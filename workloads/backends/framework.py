@@ -1,11 +1,13 @@
 """The heavy half of a backend: its framework, in a trainer process of its own. Imports Keras."""
 
 import contextlib
+import functools
 import gc
 import importlib.metadata
 import platform
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -15,19 +17,37 @@ import numpy as np
 from workloads.backends.backend import CUDNN_PACKAGES, Backend
 from workloads.backends.kernel_evidence import EagerStep, Proof, RecurrentPart
 from workloads.backends.passes import Batch, CheckedModel, OutputsAndGradients, Passes
+from workloads.backends.process_settings import ProcessSetting
 from workloads.backends.stack_call import StackCall
 from workloads.context import RecordedFact
 from workloads.failures import NotPossible
 from workloads.implementations import DTYPE_POLICIES, Implementation
+from workloads.number_format import OwnNumberFormat
 from workloads.protocol import Device, TimedWork
 from workloads.resources import usable_cpus
 
 BYTES_PER_MIB = 2**20
 
 
-def set_dtype_policy(implementation: Implementation) -> None:
-    """Set the number format that new layers compute in; their variables are float32."""
-    keras.config.set_dtype_policy(DTYPE_POLICIES.get(implementation.precision, "float32"))
+_REDUCED = {"bfloat16": "bf16", "float16": "fp16"}
+
+
+def set_dtype_policy(implementation: Implementation, own: OwnNumberFormat | None = None) -> None:
+    """Set the number format that new layers compute in.
+
+    It is the one that the user's file has set (`own`), if it sets any, else the precision of the
+    implementation with variables in float32.
+    """
+    keras.config.set_floatx((own and own.floatx) or _usual_floatx())
+    policy = DTYPE_POLICIES.get(implementation.precision, keras.config.floatx())
+    keras.config.set_dtype_policy((own and own.policy) or policy)
+
+
+@functools.cache
+def _usual_floatx() -> str:
+    """Return the type of numbers before any user's file is imported: Keras' file may set it."""
+    floatx: str = keras.config.floatx()
+    return floatx
 
 
 def installed_cudnn() -> str | None:
@@ -36,6 +56,16 @@ def installed_cudnn() -> str | None:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             return importlib.metadata.version(package)
     return None
+
+
+def keras_backend() -> str:
+    """Return the backend that Keras has now: `set_backend` imports Keras anew."""
+    name: str = sys.modules["keras"].backend.backend()
+    return name
+
+
+def _refuse_change(value: object) -> None:
+    raise NotPossible(f"Keras cannot go back to {value}")
 
 
 class Framework(ABC):
@@ -56,14 +86,52 @@ class Framework(ABC):
 
     # The process and its device
 
-    def configure(self, implementation: Implementation, device: Device) -> None:
-        """Fix the thread pools (once per process) and this trial's precision."""
+    def configure(
+        self,
+        implementation: Implementation,
+        device: Device,
+        own_format: OwnNumberFormat | None = None,
+    ) -> None:
+        """Fix the thread pools (once per process) and this trial's precision.
+
+        Raise `NotPossible` if the pools cannot be fixed any more, because an operation has run.
+        """
         # Pools follow the CPU affinity and the cgroup's quota; TF32 is always switched explicitly.
         if not self._is_configured:
-            self.fix_threads(usable_cpus())
+            try:
+                self.fix_threads(usable_cpus())
+            except RuntimeError as error:
+                raise NotPossible(
+                    f"{self.backend.title} has computed something before the trial, so its threads"
+                    f" are fixed ({error}): compute nothing while the workload's file is imported"
+                ) from error
             self._is_configured = True
         self.switch_tf32(implementation.precision == "tf32")
-        set_dtype_policy(implementation)
+        set_dtype_policy(implementation, own_format)
+
+    def precision_in_use(self, implementation: Implementation) -> str:
+        """Return what new layers compute in: `bf16`, as in an option, or a type: `float64`."""
+        kind = keras.config.dtype_policy().compute_dtype
+        if kind == "float32":
+            return implementation.precision
+        return _REDUCED.get(kind, kind)
+
+    def process_settings(self) -> Iterator[ProcessSetting]:
+        """Yield the switches of the process that an arm decides.
+
+        None of them is read or written in a way that lets the framework begin its work.
+        """
+        yield ProcessSetting("Keras' backend", ("set_backend",), keras_backend, _refuse_change)
+
+    def expect_backend(self) -> None:
+        """Raise `NotPossible` if Keras runs on another backend than this one."""
+        found = keras_backend()
+        if found != self.backend.name:
+            raise NotPossible(
+                f"Keras runs on {found} in this process, where {self.backend.name} was asked for:"
+                " the workload's code has imported Keras with a KERAS_BACKEND of its own, or has"
+                " called keras.config.set_backend: leave that out"
+            )
 
     @abstractmethod
     def fix_threads(self, count: int) -> None:
@@ -81,7 +149,15 @@ class Framework(ABC):
         return ""
 
     def expect_device(self, device: Device) -> None:
-        """Raise `NotPossible` for a GPU trial without a GPU: it would silently run on the CPU."""
+        """Raise `NotPossible` for a GPU trial without a GPU, and for a CPU trial that sees one.
+
+        Either would silently run on the other device.
+        """
+        if device == "cpu" and self.has_gpu():
+            raise NotPossible(
+                f"device cpu: {self.backend.title} sees a GPU, which was hidden from this process:"
+                " the workload's code has changed CUDA_VISIBLE_DEVICES: leave that out"
+            )
         if device == "gpu" and not self.has_gpu():
             lines = self.explain_blindness().strip().splitlines()
             reason = f" ({lines[0].strip()})" if lines else ""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from workloads.backends.stack_call import SCOPE
+from workloads.context import Context
 from workloads.implementations import MIN_CAPABILITY
 from workloads.protocol import TimedWork
 
@@ -42,6 +43,16 @@ class Proof:
 
     ran: str
     evidence: str
+
+
+def report_kernel(trial: Context, prove: Callable[[], Proof]) -> None:
+    """Report the kernel that `prove` identifies; it is unknown, with the reason, if that fails."""
+    proof: Proof | None = None
+    with trial.optional("kernel_ran"):
+        proof = prove()
+    if proof is None:
+        proof = Proof("unknown", f"no evidence: {trial.absent['kernel_ran']}")
+    trial.kernel(trial.implementation.kernel_text, proof.ran, proof.evidence)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import functools
 import gc
 import importlib
+import sys
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from workloads.backends.registry import backends, find_backend
+from workloads.context import Context
 
 if TYPE_CHECKING:
     from workloads.backends.framework import Framework
@@ -24,6 +27,12 @@ def load_framework(backend: str) -> Framework:
     gc.collect()
     gc.freeze()
     return framework
+
+
+def import_framework(trial: Context) -> Framework:
+    """Return the framework of a trial; the first trial of a process imports it, in a phase."""
+    with nullcontext() if "keras" in sys.modules else trial.phase("import"):
+        return load_framework(trial.implementation.backend)
 
 
 def load_framework_of_keras() -> Framework:

@@ -10,17 +10,19 @@ import json
 import re
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from workloads.backends.full_memory import memory_complaint
+from workloads.backends.loading import load_framework
 from workloads.data.array_trees import arrays_of, is_single_array
 from workloads.data.class_weights import with_class_weights
 from workloads.data.samples import DataSet, Samples, batches_not_finite
-from workloads.entry import explain_other_package, load_own_functions
+from workloads.entry import explain_other_package
 from workloads.failures import LESS_MEMORY, BadRequest, DataError, NonFinite, TrialError
-from workloads.implementations import parse_implementation
+from workloads.implementations import AUTO, Implementation, parse_implementation
 from workloads.model_facts import (
     ArmFact,
     FaultKind,
@@ -31,12 +33,13 @@ from workloads.model_facts import (
 )
 from workloads.modules.own_module import OwnModule
 from workloads.own_code import describe_error, read_code
+from workloads.own_import import OwnModelImport, import_own_model
 from workloads.protocol import Device
 from workloads.registry import find_workload
 from workloads.settings import check_settings
 from workloads.tasks.own_model.random_data import no_random_data_for_module, random_data
 from workloads.tasks.own_model.settings import OwnModelSettings
-from workloads.tasks.own_model.task import OwnFunctions, location_of
+from workloads.tasks.own_model.task import location_of
 
 _MOST_SAMPLES = 8
 """Samples of the batch that is tried, unless the model takes batches of one size only."""
@@ -62,6 +65,8 @@ _QUICK_LOADING_S = 10.0
 
 _DEVICES: tuple[Device, ...] = ("cpu", "gpu")
 
+_AS_WRITTEN = Implementation("any", AUTO)
+
 _OTHER_SHAPES = "return arrays of the model's shapes, or change its keras.Input or its last layer"
 
 _RECORDABLE = re.compile(r"\w[\w.\- ]*(/\w[\w.\- ]*)*")
@@ -71,10 +76,16 @@ _RECORDABLE = re.compile(r"\w[\w.\- ]*(/\w[\w.\- ]*)*")
 def inspect_own_model(request: InspectionRequest) -> Inspection:
     """Return the facts of an own model on the backend of this process, or why it cannot be used."""
     try:
-        functions = load_own_functions(find_workload(request.workload))
-        return _Inspector(request, functions).inspect()
+        framework = load_framework(parse_implementation(request.implementations[0]).backend)
+        imported = import_own_model(find_workload(request.workload), framework, "cpu")
+        if imported.refusal is not None:
+            return ModelFault("failed", imported.refusal)
+        facts = _Inspector(request, imported).inspect()
+        return replace(facts, import_notes=imported.notes)
     except _SearchedData as error:
         return ModelFault("refused", str(error), error.setting)
+    except _FailsHere as error:
+        return ModelFault("failed", f"{error.place}: {error}\n{error.advice}")
     except TrialError as error:
         return ModelFault("refused", str(error))
     except BaseException as error:  # noqa: BLE001 - the code of a user may also end the process
@@ -94,6 +105,17 @@ class _SearchedData(DataError):
     def __init__(self, message: str, setting: str) -> None:
         super().__init__(message)
         self.setting = setting
+
+
+class _FailsHere(Exception):
+    """An error of Keras or of the backend for a batch whose shapes fit; another backend may differ.
+
+    The text is the reason, `advice` what to do if the shapes do not fit after all.
+    """
+
+    def __init__(self, reason: str, place: str, advice: str) -> None:
+        super().__init__(reason)
+        self.place, self.advice = place, advice
 
 
 class _RecordedSettings(dict[str, Any]):
@@ -135,8 +157,10 @@ class _RecordedSettings(dict[str, Any]):
 class _Inspector:
     """The inspection of one own model, for all of its probes."""
 
-    def __init__(self, request: InspectionRequest, functions: OwnFunctions) -> None:
-        self._request, self._functions = request, functions
+    def __init__(self, request: InspectionRequest, imported: OwnModelImport) -> None:
+        self._request, self._functions = request, imported.functions
+        self._format = imported.number_format
+        self._reason_as_written: str | None = None
         self._probes = [check_settings(OwnModelSettings, probe) for probe in request.probes]
 
     def inspect(self) -> ModelFacts:
@@ -153,7 +177,11 @@ class _Inspector:
             else random_data(model, batch_size, location_of(self._functions.build))
         )
         self._expect_classes(data)
-        metrics = self._try_one_batch(model, data, batch_size)
+        try:
+            metrics = self._try_one_batch(model, data, batch_size)
+        except _FailsHere as error:
+            metrics = self._try_without_cudnn(first, data, batch_size, error)
+            self._reason_as_written = str(error)
         _expect_recordable(metrics, location_of(self._functions.build))
         arms = list[ArmFact]()
         for index, probe in enumerate(self._probes):
@@ -189,6 +217,9 @@ class _Inspector:
         )
 
     def _build(self, settings: Mapping[str, Any]) -> Any:
+        from workloads.backends.framework import set_dtype_policy  # noqa: PLC0415 - imports Keras
+
+        set_dtype_policy(_AS_WRITTEN, self._format)  # which `clear_session` has forgotten
         return self._functions.build_model(settings, self._request.timed_work)
 
     def _load_once(self, settings: Mapping[str, Any], batch_size: int) -> DataSet:
@@ -290,6 +321,23 @@ class _Inspector:
             keras.utils.clear_session()
         return names
 
+    def _try_without_cudnn(
+        self,
+        settings: Mapping[str, Any],
+        data: DataSet,
+        batch_size: int,
+        error: _FailsHere,
+    ) -> tuple[str, ...]:
+        """Try the layers without Keras' path to a library; raise the error if that fails, too."""
+        from workloads.models.rewriting import switch_layers  # noqa: PLC0415 - imports Keras
+
+        model = self._build(settings)
+        switch_layers(model, use_cudnn=False, unroll=False)
+        try:
+            return self._try_one_batch(model, data, batch_size)
+        except _FailsHere:
+            raise error from None
+
     def _try(self, model: Any, batch: Samples, which: str) -> tuple[str, ...]:
         """Run the timed work on a batch; `which` names it in the message if a result is NaN."""
         import keras  # noqa: PLC0415 - the framework of this process
@@ -316,9 +364,13 @@ class _Inspector:
         except (ValueError, TypeError, RuntimeError) as error:
             if _is_in_user_code(error, self._request.workload):
                 raise
-            reason = describe_error(error, None).splitlines()[0]
-            raise DataError(
-                f"{expected}; received {received}: {_OTHER_SHAPES}. Keras: {reason}"
+            backend, work = keras.backend.backend(), self._request.timed_work
+            raise _FailsHere(
+                f"Keras on {backend} cannot {work} the model as it is written:"
+                f" {describe_error(error, None).splitlines()[0]}",
+                location,
+                f"the model {_model_shapes(model)}; received {received}. If they do not fit:"
+                f" {_OTHER_SHAPES}",
             ) from error
         faults = [name for name, value in results.items() if not np.all(np.isfinite(value))]
         if faults:
@@ -339,7 +391,10 @@ class _Inspector:
             for device in _DEVICES:
                 examination = examine_rewrite(model, implementation, device)
                 is_masked = device == "gpu" and examination.is_masked
-                yield ArmFact(probe, text, device, examination.reason, is_masked)
+                reason = self._format and self._format.refusal_reason(implementation)
+                if implementation.kernel == AUTO:
+                    reason = reason or self._reason_as_written
+                yield ArmFact(probe, text, device, reason or examination.reason, is_masked)
 
 
 def _expect_recordable(names: tuple[str, ...], location: str) -> None:

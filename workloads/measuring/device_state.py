@@ -11,14 +11,17 @@ from workloads.resources import peak_rss_mib
 
 if TYPE_CHECKING:
     from workloads.backends.framework import Framework
+    from workloads.context import Context
 
 _WARMING_SIDE, _WARMING_S = 1_024, 0.05
 """An idle GPU lowers its clocks, to a sixth on an H200, and raises them within this time."""
 
 
-def peak_memory(framework: Framework) -> dict[str, float]:
+def peak_memory(trial: Context, framework: Framework) -> dict[str, float]:
     """Return the peak memory of this process and of its GPU, where they are counted."""
-    peaks = {"peak_rss_mib": peak_rss_mib(), "peak_gpu_mib": framework.peak_gpu_mib()}
+    peaks = {"peak_rss_mib": peak_rss_mib()}
+    with trial.optional("peak_gpu_mib"):
+        peaks["peak_gpu_mib"] = framework.peak_gpu_mib()
     return {name: peak for name, peak in peaks.items() if peak is not None}
 
 

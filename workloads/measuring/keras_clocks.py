@@ -68,13 +68,15 @@ class StepClock:
 
     On PyTorch the function gets its batch, elsewhere it reads one: compare within one backend only.
     `next_steps` gets the steps and seconds of a window, the first one of one step, and returns the
-    steps of the next one, or 0 to end.
+    least steps of the next one, or 0 to end. A window has the steps of whole calls.
     """
 
-    def __init__(self, model: WitnessedModel, next_steps: Callable[[int, float], int]) -> None:
-        self._model, self._train, self._next_steps = model, model.train_function, next_steps
-        self._synchronise = model.witness.framework.synchronise
+    def __init__(self, run: TrainingRun, next_steps: Callable[[int, float], int]) -> None:
+        self._run, self._model, self._next_steps = run, run.model, next_steps
+        self._train = self._model.train_function
+        self._synchronise = self._model.witness.framework.synchronise
         self._steps, self._window_steps, self._began_s = 0, 1, 0.0
+        self._steps_in_pass = 0
 
     def __enter__(self) -> Self:
         self._model.train_function = self._run_timed
@@ -88,8 +90,10 @@ class StepClock:
             self._synchronise()
             self._began_s = time.monotonic()
         outputs = self._train(*arguments)
-        self._steps += 1
-        if self._steps == self._window_steps:
+        steps = min(self._run.steps_per_call, self._run.steps - self._steps_in_pass)
+        self._steps_in_pass = (self._steps_in_pass + steps) % self._run.steps
+        self._steps += steps
+        if self._steps >= self._window_steps:
             self._synchronise(outputs)
             seconds = time.monotonic() - self._began_s
             self._window_steps = self._next_steps(self._steps, seconds)
@@ -110,7 +114,7 @@ def estimate_step_s(run: TrainingRun, slice_s: float) -> float:
             return 1
         return 0 if seconds >= slice_s / 4 else 2 * steps
 
-    with StepClock(run.model, next_steps):
+    with StepClock(run, next_steps):
         run.fit(run.train_feed, epochs=ENDLESS)
     return min(times)
 

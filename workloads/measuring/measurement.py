@@ -6,16 +6,16 @@ Frameworks are imported inside `measure`, in the phase `import` of a process's f
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from workloads.backends.feeding import reorder, with_float_type
 from workloads.backends.full_memory import memory_complaint
-from workloads.backends.loading import load_framework
+from workloads.backends.kernel_evidence import report_kernel
+from workloads.backends.loading import import_framework, load_framework
 from workloads.context import Context
 from workloads.data.array_trees import arrays_of
 from workloads.data.class_weights import with_class_weights
@@ -71,7 +71,7 @@ def _train(
     if not isinstance(run, TrainingRun):
         return _measure_module(run, trial, framework)
     if trial.wants_fingerprint and run.plan.weights == "equal":
-        with trial.phase("check"):
+        with trial.phase("check"), trial.optional("fingerprint"):
             report_fingerprint(run, trial)
     with trial.phase("compile"):
         compile_s, step_s = training.warm_up_training(run, trial)
@@ -79,7 +79,7 @@ def _train(
     is_whole = trial.measure == "full" and not trial.turns.is_pruned
     if is_whole:
         metrics |= training.evaluate_and_predict(run, trial)
-    metrics |= peak_memory(framework)
+    metrics |= peak_memory(trial, framework)
     prove_kernel(trial, run)
     if not is_whole:
         return metrics
@@ -111,7 +111,7 @@ def _predict(
     if not isinstance(run, TrainingRun):
         return _measure_module(run, trial, framework)
     if trial.wants_fingerprint and run.plan.weights == "equal":
-        with trial.phase("check"):
+        with trial.phase("check"), trial.optional("fingerprint"):
             report_fingerprint(run, trial)
     with trial.phase("compile"):
         compile_s = predictions.warm_up()
@@ -125,7 +125,7 @@ def _measure_module(run: ModuleRun, trial: Context, framework: Framework) -> dic
     from workloads.modules.module_fingerprint import fingerprint_of  # noqa: PLC0415
 
     if trial.wants_fingerprint:
-        with trial.phase("check"):
+        with trial.phase("check"), trial.optional("fingerprint"):
             trial.fingerprint(fingerprint_of(run))
     metrics = measure_module(run, trial)
     if "evaluate_s" in metrics:  # a whole training
@@ -160,23 +160,26 @@ def _time_passes(
         batch = passes.place(data.train.inputs)
         framework.synchronise()
     if trial.wants_fingerprint:
-        with trial.phase("check"):
+        with trial.phase("check"), trial.optional("fingerprint"):
             report_fingerprint_of_passes(
                 framework, rewritten, trial, Samples(data.train.inputs, data.train.inputs)
             )
-    steps = _sequence_length(data.train)
-    flops = flops_of_step(model, steps, trial.timed_work)
+    flops = None
+    with trial.optional("model_flops_per_step"):
+        flops = flops_of_step(model, _sequence_length(data.train), trial.timed_work)
     timing = PassesTiming(trial, task.plan(settings), framework, passes, batch, flops)
     with trial.phase("compile"):
         compile_s = time_warm_up(timing.run_each_once)
     is_full = trial.measure == "full"
     framework.reset_peak_memory()
     metrics = timing.time_whole() if is_full else timing.time_slices()
-    metrics |= {**peak_memory(framework), "compile_s": compile_s}
-    proof = framework.prove_passes(
-        passes, batch, recurrent_parts(model), trial.implementation, trial.timed_work
+    metrics |= {**peak_memory(trial, framework), "compile_s": compile_s}
+    report_kernel(
+        trial,
+        lambda: framework.prove_passes(
+            passes, batch, recurrent_parts(model), trial.implementation, trial.timed_work
+        ),
     )
-    trial.kernel(trial.implementation.kernel_text, proof.ran, proof.evidence)
     return metrics | (measure_utilization(trial, framework, metrics) if is_full else {})
 
 
@@ -225,6 +228,8 @@ def build_with_weights(
 
     Report its size.
     """
+    from keras.src.utils.dtype_utils import dtype_size  # noqa: PLC0415 - of every type of Keras
+
     from workloads.models.initial_weights import build_with_initial_weights  # noqa: PLC0415
     from workloads.models.recurrent_parts import recurrent_classes  # noqa: PLC0415
 
@@ -238,7 +243,7 @@ def build_with_weights(
     if isinstance(model, OwnModule):
         parameters = [(p.numel(), p.element_size()) for p in model.module.parameters()]
     else:
-        parameters = [(math.prod(v.shape), np.dtype(v.dtype).itemsize) for v in model.weights]
+        parameters = [(math.prod(v.shape), dtype_size(v.dtype) // 8) for v in model.weights]
         trial.environment(**{RECURRENT_LAYERS: ", ".join(recurrent_classes(model))})
     trial.model_built(sum(n for n, _ in parameters), sum(n * size for n, size in parameters))
     return model
@@ -251,13 +256,14 @@ def prepare_framework(trial: Context) -> Iterator[Framework]:
     Variables of the block itself are not released. Raise `NotPossible` if the device is missing, or
     Keras refuses the kernel inside the block; `OutOfMemory` if the memory of the device is full.
     """
-    with nullcontext() if "keras" in sys.modules else trial.phase("import"):
-        framework = load_framework(trial.implementation.backend)
+    framework = import_framework(trial)
+    framework.expect_backend()
     framework.release_memory()  # the traceback of a failed trial held its memory until now
-    framework.configure(trial.implementation, trial.device)
+    framework.configure(trial.implementation, trial.device, trial.number_format)
     framework.expect_device(trial.device)
     framework.seed(trial.seed % 2**32)
-    trial.environment(**framework.facts(), precision=trial.implementation.precision)
+    precision = framework.precision_in_use(trial.implementation)
+    trial.environment(**framework.facts(), precision=precision)
     try:
         yield framework
     except Exception as error:
@@ -306,7 +312,9 @@ def make_run(
         samples=len(data.train),
         validation_samples=len(validation),
     )
-    flops = flops_of_step(model, _sequence_length(train), trial.timed_work)
+    flops = None
+    with trial.optional("model_flops_per_step"):
+        flops = flops_of_step(model, _sequence_length(train), trial.timed_work)
     return TrainingRun(model, plan, train, validation, trial.device, flops)
 
 
@@ -314,21 +322,25 @@ def prove_kernel(trial: Context, run: TrainingRun) -> None:
     """Report the kernel of a run's timed steps, some of which have run."""
     from workloads.evidence import prove  # noqa: PLC0415 - imports the framework
 
-    proof = prove(run)
-    trial.kernel(trial.implementation.kernel_text, proof.ran, proof.evidence)
+    report_kernel(trial, lambda: prove(run))
 
 
 def measure_utilization(
     trial: Context, framework: Framework, metrics: Mapping[str, float]
 ) -> dict[str, float]:
-    """Return a GPU's measured peak, and the share of it that a trial reached; nothing on a CPU."""
-    if trial.device != "gpu":
+    """Return a GPU's measured peak, and the share of it that a trial reached.
+
+    Nothing on a CPU, or if the operations could not be counted.
+    """
+    if trial.device != "gpu" or "model_flops_per_s" not in metrics:
         return {}
     from workloads.measuring.roofline import measure_product_rate  # noqa: PLC0415 - framework
 
-    peak = measure_product_rate(trial.implementation.precision, framework.synchronise)
-    share = metrics["model_flops_per_s"] / peak
-    return {"peak_flops_per_s": peak, "model_flops_utilization_pct": 100 * share}
+    with trial.optional("model_flops_utilization_pct"):
+        peak = measure_product_rate(trial.implementation.precision, framework.synchronise)
+        share = metrics["model_flops_per_s"] / peak
+        return {"peak_flops_per_s": peak, "model_flops_utilization_pct": 100 * share}
+    return {}
 
 
 def _sequence_length(samples: Samples) -> int:

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from workloads.backends.kernel_evidence import report_kernel
 from workloads.context import Context, expect_finite
 from workloads.failures import CompiledWhileTimed
 from workloads.measuring.device_state import peak_memory, warm_clocks
@@ -27,6 +28,7 @@ from workloads.modules.module_evidence import prove_module
 from workloads.modules.module_run import ModuleRun
 
 _LATENCY_CALLS = 20
+_SINGLE_PREDICTION = "predict_sample_ms"
 _STATE_FILE = "state_dict.pt"
 _SETTLING_CALLS = 5
 """More untimed calls of a compiled module: its first calls take longer than later ones."""
@@ -42,8 +44,7 @@ def measure_module(run: ModuleRun, trial: Context) -> dict[str, float]:
     """
     work = _time_predictions if trial.timed_work == "predict" else _train
     metrics = work(run, trial)
-    proof = prove_module(run, trial.timed_work)
-    trial.kernel(trial.implementation.kernel_text, proof.ran, proof.evidence)
+    report_kernel(trial, lambda: prove_module(run, trial.timed_work))
     is_whole = "evaluate_s" in metrics  # neither pruned nor timing
     if is_whole:
         if run.plan.keeps_model and trial.model_path is not None:
@@ -70,7 +71,8 @@ def _train(run: ModuleRun, trial: Context) -> dict[str, float]:
         if is_full:
             run.evaluate(islice(run.validation_feed, 1))
             run.evaluate(islice(run.validation_feed, _index_of_last(run.validation_feed), None))
-            _predict_one(run)
+            with trial.optional(_SINGLE_PREDICTION):
+                _predict_one(run)
         framework.synchronise()
         run.restore(start)
 
@@ -86,7 +88,7 @@ def _train(run: ModuleRun, trial: Context) -> dict[str, float]:
     metrics |= clock.metrics(_flops_of_step(run))
     if is_full and not trial.turns.is_pruned:
         metrics |= _evaluate_and_predict(run, trial)
-    return metrics | peak_memory(framework)
+    return metrics | peak_memory(trial, framework)
 
 
 def _train_epochs(run: ModuleRun, clock: TurnClock, *, is_full: bool) -> None:
@@ -117,12 +119,15 @@ def _evaluate_and_predict(run: ModuleRun, trial: Context) -> dict[str, float]:
     with _nothing_compiled(run):
         with trial.phase("evaluate") as window:
             expect_finite(run.evaluate(run.validation_feed), "evaluate")
-        with trial.phase("predict"):
+        metrics = {"evaluate_s": window.seconds}
+        with trial.optional("predict_s"), trial.phase("predict"):
             outputs = run.predict_batches(batch[0] for batch in run.validation_feed)
             run.framework.synchronise(outputs)
-        with trial.phase("latency"):
-            seconds = [_predict_one(run) for _ in range(_LATENCY_CALLS)]
-    return {"evaluate_s": window.seconds, "predict_sample_ms": 1_000 * statistics.median(seconds)}
+        if _SINGLE_PREDICTION not in trial.absent:
+            with trial.optional(_SINGLE_PREDICTION), trial.phase("latency"):
+                seconds = [_predict_one(run) for _ in range(_LATENCY_CALLS)]
+                metrics[_SINGLE_PREDICTION] = 1_000 * statistics.median(seconds)
+    return metrics
 
 
 def _estimate_step_s(run: ModuleRun, slice_s: float) -> float:
@@ -190,8 +195,9 @@ def _predict_one(run: ModuleRun) -> float:
     return time.monotonic() - began_s
 
 
-def _flops_of_step(run: ModuleRun) -> float:
-    return _STEPS_OF_BOTH_WAYS * run.forward_flops_per_sample
+def _flops_of_step(run: ModuleRun) -> float | None:
+    forward = run.forward_flops_per_sample
+    return None if forward is None else _STEPS_OF_BOTH_WAYS * forward
 
 
 def _each_shape(run: ModuleRun) -> Iterator[Any]:

@@ -30,7 +30,7 @@ class PassesTiming:
     framework: Framework
     passes: Passes
     batch: Any
-    flops_per_sample: float
+    flops_per_sample: float | None
 
     def run_each_once(self) -> None:
         """Run each pass that is timed."""

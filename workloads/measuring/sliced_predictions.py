@@ -41,7 +41,7 @@ class Predictions:
     batch_size: int
     predict: Callable[[Iterable[Any]], Any]
     nothing_compiled: Callable[[], AbstractContextManager[None]]
-    flops_per_sample: float
+    flops_per_sample: float | None
 
     def warm_up(self) -> float:
         """Predict the first batch twice; return the compile seconds.
@@ -66,7 +66,7 @@ class Predictions:
                 batch_size=self.batch_size,
                 flops_per_sample=self.flops_per_sample,
             )
-        return metrics | peak_memory(self.framework)
+        return metrics | peak_memory(self.trial, self.framework)
 
     def _predict(self, count: int) -> Any:
         return self.predict(islice(cycle(self.batches), count))

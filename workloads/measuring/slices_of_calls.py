@@ -16,7 +16,7 @@ def time_slices(
     run_steps: Callable[[int], Any],
     *,
     batch_size: int,
-    flops_per_sample: float,
+    flops_per_sample: float | None,
 ) -> dict[str, float]:
     """Run the requested slices, synchronised at both edges; return the rates of their steps.
 

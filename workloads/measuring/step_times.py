@@ -5,21 +5,33 @@ import statistics
 _MIN_STEPS_FOR_PERCENTILE = 20
 
 
-def rates(step_s: float, batch: float, flops_per_sample: float) -> dict[str, float]:
-    """Return the rates that follow from the seconds of a step and the mean size of its batch."""
+def rates(step_s: float, batch: float, flops_per_sample: float | None) -> dict[str, float]:
+    """Return the rates that follow from the seconds of a step and the mean size of its batch.
+
+    The rates of floating-point operations are absent if their count is None.
+    """
     return {
         "sample_us": 1e6 * step_s / batch,
         "samples_per_s": batch / step_s,
-        "model_flops_per_step": float(flops_per_sample * batch),
-        "model_flops_per_s": flops_per_sample * batch / step_s,
+        **_flops(step_s, batch, flops_per_sample),
     }
 
 
-def prediction_rates(step_s: float, batch: float, flops_per_sample: float) -> dict[str, float]:
+def prediction_rates(
+    step_s: float, batch: float, flops_per_sample: float | None
+) -> dict[str, float]:
     """Return the rates that follow from the seconds in which a batch of this size is predicted."""
     return {
         "predict_sample_us": 1e6 * step_s / batch,
         "predictions_per_s": batch / step_s,
+        **_flops(step_s, batch, flops_per_sample),
+    }
+
+
+def _flops(step_s: float, batch: float, flops_per_sample: float | None) -> dict[str, float]:
+    if flops_per_sample is None:
+        return {}
+    return {
         "model_flops_per_step": float(flops_per_sample * batch),
         "model_flops_per_s": flops_per_sample * batch / step_s,
     }

@@ -7,7 +7,6 @@ compilation in the timed part fails the trial.
 
 import statistics
 import time
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from workloads.measuring.turn_clock import TurnClock
 from workloads.models.training_run import StartState, TrainingRun
 
 _LATENCY_CALLS = 20
+_PREDICTION, _SINGLE_PREDICTION = "predict_s", "predict_sample_ms"
 
 
 def warm_up_training(run: TrainingRun, trial: Context) -> tuple[float, float]:
@@ -29,7 +29,13 @@ def warm_up_training(run: TrainingRun, trial: Context) -> tuple[float, float]:
     The model is in its start state again afterwards.
     """
     is_full = trial.measure == "full"
-    work = run_warm_up_pass if is_full else lambda run: run.fit(run.short_train_feed)
+
+    def work(run: TrainingRun) -> None:
+        if is_full:
+            run_warm_up_pass(run, trial)
+        else:
+            run.fit(run.short_train_feed)
+
     compile_s = keras_clocks.warm_up(run, work)
     start = StartState(run.model)
     step_s = keras_clocks.estimate_step_s(run, trial.slice_s)
@@ -37,14 +43,19 @@ def warm_up_training(run: TrainingRun, trial: Context) -> tuple[float, float]:
     return compile_s, step_s
 
 
-def run_warm_up_pass(run: TrainingRun) -> float:
-    """Run every function on every batch shape once, full and partial; return the training loss."""
+def run_warm_up_pass(run: TrainingRun, trial: Context) -> float:
+    """Run every function on every batch shape once, full and partial; return the training loss.
+
+    Predictions that fail here are not measured later.
+    """
     model, validation, callbacks = run.model, run.short_validation_feed, run.callbacks
     history = run.fit(run.short_train_feed, **validation.for_validation())
     model.evaluate(**validation.with_targets(), verbose=0, callbacks=callbacks())
-    model.predict(**validation.without_targets(), verbose=0, callbacks=callbacks())
+    with trial.optional(_PREDICTION):
+        model.predict(**validation.without_targets(), verbose=0, callbacks=callbacks())
     if run.takes_one_sample:
-        model.predict_on_batch(run.validation.first(1).inputs)
+        with trial.optional(_SINGLE_PREDICTION):
+            model.predict_on_batch(run.validation.first(1).inputs)
     return float(history.history["loss"][0])
 
 
@@ -66,6 +77,7 @@ def train_in_turns(run: TrainingRun, trial: Context, step_s: float) -> dict[str,
         len(run.train),
         synchronise,
         lambda: warm_clocks(run.device, framework.synchronise),
+        run.steps_per_call,
     )
     is_full = trial.measure == "full"
     validation = run.validation_feed.for_validation() if is_full else {}
@@ -94,27 +106,33 @@ def evaluate_and_predict(run: TrainingRun, trial: Context) -> dict[str, float]:
     with keras_clocks.expect_nothing_compiled(run.model):
         _evaluate_and_predict(run, trial)
         metrics = {"evaluate_s": trial.seconds["evaluate"]}
-        if run.takes_one_sample:
-            metrics["predict_sample_ms"] = _predict_one(run, trial)
+        if run.takes_one_sample and _SINGLE_PREDICTION not in trial.absent:
+            with trial.optional(_SINGLE_PREDICTION):
+                metrics[_SINGLE_PREDICTION] = _predict_one(run, trial)
     return metrics
 
 
 def time_single_steps(run: TrainingRun, trial: Context) -> dict[str, float]:
-    """Time single steps on full batches; return `step_metrics`, or raise `CompiledWhileTimed`."""
+    """Time single steps on full batches; return `step_metrics`, or raise `CompiledWhileTimed`.
+
+    Where Keras runs several steps in a call, it is the mean of them that is timed.
+    """
     if not run.plan.timed_steps:
         return {}
-    has_partial = run.steps > 1 and len(run.train) % run.batch_size > 0
-    calls, seconds = count(1), list[float]()
+    has_partial = run.steps > run.steps_per_call and len(run.train) % run.batch_size > 0
+    done, seconds = 0, list[float]()
 
-    def record(steps: int, step_s: float) -> int:
-        if next(calls) % run.steps or not has_partial:
-            seconds.append(step_s)
+    def record(steps: int, window_s: float) -> int:
+        nonlocal done
+        done += steps
+        if done % run.steps or not has_partial:
+            seconds.append(window_s / steps)
         return int(len(seconds) < run.plan.timed_steps)
 
     with (
         keras_clocks.expect_nothing_compiled(run.model),
         trial.phase("steps"),
-        keras_clocks.StepClock(run.model, record),
+        keras_clocks.StepClock(run, record),
     ):
         run.fit(run.train_feed, epochs=keras_clocks.ENDLESS)
     return step_metrics(seconds)
@@ -128,12 +146,17 @@ def _evaluate_and_predict(run: TrainingRun, trial: Context) -> None:
             **feed.with_targets(), verbose=0, return_dict=True, callbacks=run.callbacks()
         )
         run.synchronise()
-    with trial.phase("predict"):
-        predictions = model.predict(**feed.without_targets(), verbose=0, callbacks=run.callbacks())
-        run.synchronise()
     expect_finite(results, "evaluate")
-    total = sum(float(np.sum(array, dtype=np.float64)) for array in arrays_of(predictions))
-    expect_finite({"sum of predictions": total}, "predict")
+    if _PREDICTION in trial.absent:
+        return
+    with trial.optional(_PREDICTION):
+        with trial.phase("predict"):
+            predictions = model.predict(
+                **feed.without_targets(), verbose=0, callbacks=run.callbacks()
+            )
+            run.synchronise()
+        total = sum(float(np.sum(array, dtype=np.float64)) for array in arrays_of(predictions))
+        expect_finite({"sum of predictions": total}, "predict")
 
 
 def _predict_one(run: TrainingRun, trial: Context) -> float:

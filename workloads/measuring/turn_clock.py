@@ -26,7 +26,8 @@ class TurnClock:
     """The turns of one training: of all epochs of its plan, or of endless passes until it is told.
 
     A slice is a part of a pass over the `samples`, or several whole passes. Parts of a pass have
-    full batches only: the step on a smaller last batch is trained, and is in none.
+    full batches only: the step on a smaller last batch is trained, and is in none. Keras runs
+    `steps_per_call` steps at once (`steps_per_execution`), the last ones of a pass may be fewer.
     `synchronise` waits until the outputs that it gets, or else all steps so far, are computed;
     `warm_up` raises the clocks of a device that has rested.
     """
@@ -38,12 +39,17 @@ class TurnClock:
         samples: int,
         synchronise: Callable[..., object],
         warm_up: Callable[[], object],
+        steps_per_call: int = 1,
     ) -> None:
         self._trial, self._plan, self._turns = trial, plan, trial.turns
         self._synchronise, self._warm_up = synchronise, warm_up
         self._samples, self._batch_size = samples, min(samples, plan.batch_size)
         self._pass_steps = -(-samples // self._batch_size)
-        self._full_steps = samples // self._batch_size
+        self._call_steps = steps_per_call
+        # The steps of calls that have full batches only.
+        self._full_steps = self._pass_steps
+        if samples % self._batch_size:
+            self._full_steps = (self._pass_steps - 1) // steps_per_call * steps_per_call
         self._is_full = trial.measure == "full"
         self._slice_ends, self._passes_per_slice = frozenset[int](), 1
         self._window: PhaseWindow | None = None
@@ -79,9 +85,11 @@ class TurnClock:
             steps = max(steps, self._plan.epochs * self._pass_steps // _MOST_SLICES)
         self._passes_per_slice = max(1, round(steps / self._pass_steps))
         parts = 1 if steps >= _WHOLE_PASS * self._full_steps else round(self._full_steps / steps)
-        ends = [round(self._full_steps * part / parts) for part in range(1, parts + 1)]
-        if parts == 1 or self._full_steps == self._pass_steps:
-            ends.pop()  # the last part ends with the pass
+        calls = self._full_steps / self._call_steps
+        ends = {self._call_steps * max(1, round(calls * part / parts)) for part in range(1, parts)}
+        ends = {end for end in ends if end < self._full_steps}
+        if ends and self._full_steps < self._pass_steps:
+            ends.add(self._full_steps)  # else the last part ends with the pass
         self._slice_ends = frozenset(ends)
 
     def begin_pass(self) -> None:
@@ -100,9 +108,10 @@ class TurnClock:
             self._heads_s.append(self._head_s)
 
     def end_step(self, outputs: object = None) -> None:
-        """Count a step; end the slice after its last step within the pass, and rest."""
-        self._steps_in_pass += 1
-        self._slice_steps += 1
+        """Count the steps of a call; end the slice after its last one in the pass, and rest."""
+        steps = min(self._call_steps, self._pass_steps - self._steps_in_pass)
+        self._steps_in_pass += steps
+        self._slice_steps += steps
         if self._steps_in_pass in self._slice_ends:
             self._close(outputs)
             self._end_slice()
@@ -151,7 +160,7 @@ class TurnClock:
             self._end_slice()
         return self.is_over
 
-    def metrics(self, flops_per_sample: float) -> dict[str, float]:
+    def metrics(self, flops_per_sample: float | None) -> dict[str, float]:
         """Return the metrics of the training."""
         if not self._turns.done_slices:
             return {}

@@ -16,6 +16,7 @@ from typing import Any
 
 import keras
 import numpy as np
+from keras.src.backend.common.stateless_scope import in_stateless_scope  # no public name
 
 from workloads.data.array_trees import arrays_of
 from workloads.data.samples import Samples
@@ -113,7 +114,8 @@ class _Creation:
     def initial_value(self, shape: Any, dtype: Any = None) -> Any:
         """Return the initializer's value, and remember its digest."""
         value = self.initializer(shape, dtype=dtype)
-        self._digest = _digest(value)
+        if not in_stateless_scope():  # Keras only traces a layer there; the variable comes later
+            self._digest = _digest(value)
         return value
 
     def has_initial_value(self) -> bool:

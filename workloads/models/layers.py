@@ -110,7 +110,8 @@ def forward_flops(model: Any, steps: int) -> int:
 
     Only matrix products of recurrent, dense and convolutional layers count, a multiplication and an
     addition as two operations, as in DeepBench (`8·h·(x + h)` for an LSTM's step) and the PaLM
-    report (Chowdhery et al. 2022, arXiv 2204.02311, appendix B).
+    report (Chowdhery et al. 2022, arXiv 2204.02311, appendix B). Raise `ValueError` if the shape of
+    a layer's output is not known, as in a model with a `call` of its own.
     """
     products = 0
     for layer in layers_of(model):
@@ -119,15 +120,25 @@ def forward_flops(model: Any, steps: int) -> int:
             products += _steps_of(layer, steps) * elements
         elif isinstance(layer, keras.layers.Dense):
             products += math.prod(layer.kernel.shape) * math.prod(
-                size or steps for size in layer.output.shape[1:-1]
+                size or steps for size in _output_shape(layer)[1:-1]
             )
         elif isinstance(layer, _CONVOLUTIONS):
             is_last = layer.data_format == "channels_last"
-            positions = layer.output.shape[1:-1] if is_last else layer.output.shape[2:]
-            products += math.prod(layer.kernel.shape) * math.prod(
-                size or steps for size in positions
-            )
+            shape = _output_shape(layer)
+            places = shape[1:-1] if is_last else shape[2:]
+            products += math.prod(layer.kernel.shape) * math.prod(size or steps for size in places)
     return 2 * products
+
+
+def _output_shape(layer: Any) -> Any:
+    """Return the shape of a layer's output; `ValueError` for a layer outside of any graph."""
+    try:
+        return layer.output.shape
+    except AttributeError:
+        raise ValueError(
+            f"the output shape of layer {layer.name} is unknown, because only the code of its model"
+            " calls it"
+        ) from None
 
 
 def _keras_layer(settings: StackSettings, index: int, return_sequences: bool, seed: int) -> Any:

@@ -40,9 +40,9 @@ class StartState:
 class TrainingRun:
     """A model with its data and plan: `train` is already in the trial's batch order.
 
-    `flops_per_sample` counts a training step. A stateful model keeps its states from batch to
-    batch; they are reset at the start of every epoch and of every evaluation. The feeds are all of
-    the data, and short parts that have every batch shape.
+    `flops_per_sample` counts a training step; None if it cannot be counted. A stateful model keeps
+    its states from batch to batch; they are reset at the start of every epoch and of every
+    evaluation. The feeds are all of the data, and short parts that have every batch shape.
     """
 
     model: WitnessedModel
@@ -50,7 +50,7 @@ class TrainingRun:
     train: Samples
     validation: Samples
     device: Device = "cpu"
-    flops_per_sample: float = 0.0
+    flops_per_sample: float | None = None
     train_feed: Feed = field(init=False)
     validation_feed: Feed = field(init=False)
     short_train_feed: Feed = field(init=False)
@@ -60,16 +60,22 @@ class TrainingRun:
         for name in ("train", "validation"):
             samples: Samples = getattr(self, name)
             object.__setattr__(self, f"{name}_feed", self.feed(samples))
-            # The fewest samples whose batches have all shapes, full and partial: XLA compiles for
+            # The fewest samples whose calls have all shapes, full and partial: XLA compiles for
             # each, which no count of tracings shows. It also keeps the static shape of the batches:
             # Keras gives a batch size of None only to data with a partial batch.
-            fewest = min(len(samples), self.batch_size + len(samples) % self.batch_size)
+            call = self.batch_size * self.steps_per_call
+            fewest = min(len(samples), call + len(samples) % call)
             object.__setattr__(self, f"short_{name}_feed", self.feed(samples.first(fewest)))
 
     @property
     def batch_size(self) -> int:
         """Samples of a full batch."""
         return self.plan.batch_size
+
+    @property
+    def steps_per_call(self) -> int:
+        """Steps that Keras runs in one call, as the model is compiled (`steps_per_execution`)."""
+        return int(self.model.steps_per_execution)
 
     @property
     def steps(self) -> int:

@@ -16,6 +16,7 @@ from workloads.backends.kernel_evidence import Proof
 from workloads.backends.torch.evidence import happened_in, operand_type, rounds_to_tf32
 from workloads.modules import compiling
 from workloads.modules.module_run import ModuleRun
+from workloads.modules.own_module import set_mode
 from workloads.protocol import TimedWork
 
 _LAYERS = ("aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu")
@@ -29,7 +30,7 @@ _OPTION_OF = {"bfloat16": "bf16", "float16": "fp16"}
 def prove_module(run: ModuleRun, timed_work: TimedWork) -> Proof:
     """Identify what ran the recurrent layers of a module; leave its state as it was."""
     batch, start = run.first_batch(), run.state()
-    run.module.train(timed_work == "train")
+    set_mode(run.module, training=timed_work == "train")
     no_gradients = nullcontext() if timed_work == "train" else torch.no_grad()
     try:
         with (

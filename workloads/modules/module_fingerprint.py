@@ -11,6 +11,7 @@ from torch import nn
 
 from workloads.fingerprints import make_fingerprint
 from workloads.modules.module_run import ModuleRun
+from workloads.modules.own_module import set_mode
 from workloads.protocol import Fingerprint
 
 
@@ -54,18 +55,18 @@ def _without_dropout(module: nn.Module) -> Iterator[None]:
 
     cuDNN has gradients of recurrent layers in training mode only.
     """
-    module.eval()
+    set_mode(module, training=False)
     layers = [layer for layer in module.modules() if isinstance(layer, nn.RNNBase)]
     rates = [layer.dropout for layer in layers]
     for layer in layers:
-        layer.train()
+        set_mode(layer, training=True)
         layer.dropout = 0.0
     try:
         yield
     finally:
         for layer, rate in zip(layers, rates, strict=True):
             layer.dropout = rate
-        module.train()
+        set_mode(module, training=True)
 
 
 def _is_float(value: Any) -> bool:

@@ -19,7 +19,7 @@ from workloads.failures import BadRequest, NotPossible
 from workloads.modules import compiling
 from workloads.modules.batches import tensor_batches
 from workloads.modules.flops import ForwardFlops
-from workloads.modules.own_module import OwnModule
+from workloads.modules.own_module import OwnModule, set_mode
 from workloads.settings import TrainingPlan
 
 if TYPE_CHECKING:
@@ -72,7 +72,9 @@ class ModuleRun:
         self._trial_device = trial.device
         self.train_feed = self.feed(self.train)
         self.validation_feed = self.feed(self.validation)
-        self.forward_flops_per_sample = self._count_forward_flops()
+        self.forward_flops_per_sample: float | None = None
+        with trial.optional("model_flops_per_step"):
+            self.forward_flops_per_sample = self._count_forward_flops()
 
     @property
     def batch_size(self) -> int:
@@ -102,7 +104,7 @@ class ModuleRun:
     def train_on(self, batches: Iterable[tuple[Any, ...]]) -> Any:
         """Run a training step on each batch; return the mean loss over samples, on the device."""
         assert self.optimizer is not None
-        self.module.train()
+        set_mode(self.module, training=True)
         total, samples = torch.zeros((), device=self.device), 0
         for batch in batches:
             self.optimizer.zero_grad(set_to_none=True)
@@ -118,7 +120,7 @@ class ModuleRun:
 
     def evaluate(self, batches: Iterable[tuple[Any, ...]]) -> dict[str, float]:
         """Return the mean loss and the means of the user's metrics over samples."""
-        self.module.eval()
+        set_mode(self.module, training=False)
         totals, samples = dict[str, Any](), 0
         with torch.no_grad(), self.autocast():
             for batch in batches:
@@ -133,7 +135,7 @@ class ModuleRun:
 
     def predict_batches(self, inputs: Iterable[Any]) -> Any:
         """Predict batches of inputs in their order; return the last outputs."""
-        self.module.eval()
+        set_mode(self.module, training=False)
         outputs = None
         with torch.no_grad(), self.autocast():
             for of_batch in inputs:
@@ -182,10 +184,12 @@ class ModuleRun:
 
     def _count_forward_flops(self) -> float:
         flops, start = ForwardFlops(), self.state()
-        self.module.eval()
-        with flops.counting(self.module), torch.no_grad(), self.autocast():
-            call_with(self.module, self.first_batch()[0])
-        self.restore(start)
+        set_mode(self.module, training=False)
+        try:
+            with flops.counting(self.module), torch.no_grad(), self.autocast():
+                call_with(self.module, self.first_batch()[0])
+        finally:
+            self.restore(start)
         return flops.total / self.batch_size
 
 

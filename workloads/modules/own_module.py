@@ -42,6 +42,32 @@ def is_torch_module(model: object) -> bool:
     return keras is None or not isinstance(model, keras.Layer)
 
 
+def set_mode(module: Any, *, training: bool) -> None:
+    """Put a PyTorch module and all inside it in training or in inference mode.
+
+    As `module.train(training)` does; but authors also give the name `train` to a method of another
+    kind, such as `train(self, x, y)`, and that is not called.
+    """
+    if _changes_mode(module):
+        module.train(training)
+        return
+    module.training = training
+    for child in module.children():
+        set_mode(child, training=training)
+
+
+def _changes_mode(module: Any) -> bool:
+    """Return True if the class of a module has a method `train(mode)` of its own."""
+    own = next(kind.__dict__["train"] for kind in type(module).__mro__ if "train" in kind.__dict__)
+    if own.__module__.startswith("torch."):
+        return False  # it would call the methods `train` of the modules inside
+    try:
+        inspect.signature(own).bind(module, True)
+    except TypeError:
+        return False
+    return True
+
+
 def with_functions_next_to(
     build: Callable[..., Any], module: Any, location: str, settings: Mapping[str, Any]
 ) -> OwnModule:

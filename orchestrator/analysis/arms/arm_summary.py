@@ -268,7 +268,7 @@ def validity_of(record: SweepRecord, matched: CompleteRounds) -> Validity:
         rounds=len(matched.rounds),
         disturbed_rounds=len({(t.block, t.repeat) for t in used if t.disturbance}),
         versions=record.environment,
-        split_rounds=len({place for (_, place), names in nodes.items() if len(names) > 1}),
+        split_rounds=len({round_key for (_, round_key), names in nodes.items() if len(names) > 1}),
     )
 
 

@@ -87,7 +87,7 @@ def pareto_front(record: SweepRecord, work: str = "", different: Collection[Arm]
     """Return the Pareto front of all arms with this amount of work, in the first objective's order.
 
     Arms timed only are kept apart if others were trained. Arms that are `different` compute
-    something else than the others, so they have no place on the front.
+    something else than the others, so they have no row on the front.
     """
     modes = {arm: arm.measure for arm in {trial.arm for trial in record.trials}}
     wanted = (work, "full" if "full" in modes.values() else "timing")
@@ -119,22 +119,22 @@ def trade_offs(record: SweepRecord, trials: Sequence[FinishedTrial]) -> tuple[Tr
     result, direction = next(iter(results.items()))
     configs = _by_config(full)
     classes = list(dict.fromkeys(repeats[0].arm.hardware_class for repeats in configs))
-    places: list[HardwareRef | None] = [None, *classes] if len(classes) > 1 else [*classes]
+    classes_or_all: list[HardwareRef | None] = [None, *classes] if len(classes) > 1 else [*classes]
     found = []
     for expense in TRADED_EXPENSES:
         if expense not in measured:
             continue
         objectives: dict[str, Direction] = {result: direction, expense: "minimize"}
-        points_of = _points_by_place_and_scope(configs, objectives, expense)
-        for place in places:
-            for (place_of_points, scope), points in points_of.items():
-                if place_of_points == place and any(points):
+        points_of = _points_by_hardware_and_scope(configs, objectives, expense)
+        for hardware in classes_or_all:
+            for (hardware_of_points, scope), points in points_of.items():
+                if hardware_of_points == hardware and any(points):
                     front = _front(points, objectives)
-                    found.append(TradeOff(result, direction, expense, place, front, scope))
+                    found.append(TradeOff(result, direction, expense, hardware, front, scope))
     return tuple(found)
 
 
-def _points_by_place_and_scope(
+def _points_by_hardware_and_scope(
     configs: Sequence[_Repeats], objectives: Collection[str], expense: str
 ) -> dict[tuple[HardwareRef | None, str], list[ParetoPoint | None]]:
     """Return the points on each hardware class, and over all of them (None), by scope of energy.
@@ -145,8 +145,8 @@ def _points_by_place_and_scope(
     for repeats in configs:
         point = _point(repeats, objectives)
         scope = point.scope if point else min(scopes_of(repeats, (expense,)), default="")
-        for place in (None, repeats[0].arm.hardware_class):
-            points_of.setdefault((place, scope), []).append(point)
+        for hardware in (None, repeats[0].arm.hardware_class):
+            points_of.setdefault((hardware, scope), []).append(point)
     return points_of
 
 

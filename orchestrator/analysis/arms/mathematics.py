@@ -92,9 +92,9 @@ def compare_mathematics(
     for arm, reference in references(arms, baseline).items():
         expected = _by_round(arms[reference])
         differences = [
-            fingerprint_difference(fingerprint, expected[place])
-            for place, fingerprint in _by_round(arms[arm]).items()
-            if place in expected
+            fingerprint_difference(fingerprint, expected[round_key])
+            for round_key, fingerprint in _by_round(arms[arm]).items()
+            if round_key in expected
         ]
         if not differences:
             continue

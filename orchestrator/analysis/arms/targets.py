@@ -161,6 +161,6 @@ def expense_to_target(values: Sequence[float | None]) -> ExpenseToTarget | None:
 
 def _quantile(values: Sequence[float], share: float) -> float | None:
     """Return a quantile of sorted values as `estimates.spread` does; None if it is infinite."""
-    place = share * (len(values) - 1)
-    low, high = values[math.floor(place)], values[math.ceil(place)]
-    return low + (high - low) * (place % 1) if math.isfinite(high) else None
+    position = share * (len(values) - 1)
+    low, high = values[math.floor(position)], values[math.ceil(position)]
+    return low + (high - low) * (position % 1) if math.isfinite(high) else None

@@ -108,20 +108,23 @@ def build_matrix(
     if scale == Scale.RATIO:
         shared -= rounds.not_interleaved(arms)
     if measure.trainer == "alike":
-        shared = {place for place in shared if _has_alike_trainers(rounds, arms, place)}
+        shared = {round_key for round_key in shared if _has_alike_trainers(rounds, arms, round_key)}
     unit = unit_of(shared)
     disturbed = {} if scale == Scale.DIFFERENCE else _disturbances(rounds, arms, shared)
     counted = _quiet_rounds(shared, disturbed, unit)
     rows: dict[MatrixRow, list[Round]] = defaultdict(list)
-    for place in sorted(counted):
-        rows[_row_of(place, unit)].append(place)
+    for round_key in sorted(counted):
+        rows[_row_of(round_key, unit)].append(round_key)
     cells: dict[tuple[MatrixRow, Arm], list[Disturbance]] = defaultdict(list)
-    for (place, arm), disturbance in disturbed.items():
-        if place in counted:
-            cells[_row_of(place, unit), arm].append(disturbance)
+    for (round_key, arm), disturbance in disturbed.items():
+        if round_key in counted:
+            cells[_row_of(round_key, unit), arm].append(disturbance)
     means = [
-        [math.fsum(by_arm[arm][place] for place in places) / len(places) for arm in arms]
-        for places in rows.values()
+        [
+            math.fsum(by_arm[arm][round_key] for round_key in round_keys) / len(round_keys)
+            for arm in arms
+        ]
+        for round_keys in rows.values()
     ]
     return Matrix(
         metric=measure.metric,
@@ -142,13 +145,13 @@ def unit_of(rounds: Collection[Round]) -> Unit:
     return Unit.REPEAT if is_one_config and len(rounds) >= MIN_BLOCKS else Unit.CONFIG
 
 
-def _row_of(place: Round, unit: Unit) -> MatrixRow:
-    block, repeat = place
+def _row_of(round_key: Round, unit: Unit) -> MatrixRow:
+    block, repeat = round_key
     return block, repeat if unit == Unit.REPEAT else None
 
 
-def _has_alike_trainers(rounds: CompleteRounds, arms: Sequence[Arm], place: Round) -> bool:
-    trials = (trial for arm in arms for trial in rounds.trials[arm][place])
+def _has_alike_trainers(rounds: CompleteRounds, arms: Sequence[Arm], round_key: Round) -> bool:
+    trials = (trial for arm in arms for trial in rounds.trials[arm][round_key])
     return len({trial.trainer_trials == 0 for trial in trials}) == 1
 
 
@@ -162,7 +165,7 @@ def _can_have(arm: Arm, metric: str) -> bool:
 def _values(rounds: CompleteRounds, arm: Arm, measure: Measure, scale: Scale) -> dict[Round, float]:
     """Return an arm's value in each round that has one: the mean over its trials."""
     values = dict[Round, float]()
-    for place, trials in rounds.trials[arm].items():
+    for round_key, trials in rounds.trials[arm].items():
         numbers = [
             math.log(value) if scale == Scale.RATIO else value
             for trial in trials
@@ -170,7 +173,7 @@ def _values(rounds: CompleteRounds, arm: Arm, measure: Measure, scale: Scale) ->
             if scale == Scale.DIFFERENCE or value > 0
         ]
         if numbers:
-            values[place] = math.fsum(numbers) / len(numbers)
+            values[round_key] = math.fsum(numbers) / len(numbers)
     return values
 
 
@@ -190,11 +193,11 @@ def _disturbances(
     """Return what disturbed the trials of these arms in these rounds."""
     disturbed = dict[tuple[Round, Arm], Disturbance]()
     for arm in arms:
-        for place in shared:
-            trials: Sequence[FinishedTrial] = rounds.trials[arm][place]
+        for round_key in shared:
+            trials: Sequence[FinishedTrial] = rounds.trials[arm][round_key]
             each = [disturbance_of(trial, rounds.observations) for trial in trials]
             if any(each):
-                disturbed[place, arm] = typical_disturbance(filter(None, each))
+                disturbed[round_key, arm] = typical_disturbance(filter(None, each))
     return disturbed
 
 
@@ -202,6 +205,6 @@ def _quiet_rounds(
     shared: set[Round], disturbed: Mapping[tuple[Round, Arm], Disturbance], unit: Unit
 ) -> set[Round]:
     """Return the rounds that are quiet on all arms if enough rows have one, else all."""
-    quiet = shared - {place for place, _ in disturbed}
-    is_enough = len({_row_of(place, unit) for place in quiet}) >= MIN_BLOCKS
+    quiet = shared - {round_key for round_key, _ in disturbed}
+    is_enough = len({_row_of(round_key, unit) for round_key in quiet}) >= MIN_BLOCKS
     return quiet if is_enough else shared

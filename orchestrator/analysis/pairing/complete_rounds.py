@@ -44,8 +44,8 @@ def observe_rounds(trials: Iterable[FinishedTrial]) -> Observations:
         if trial.disturbance or "others_cpu_pct" in trial.metrics:
             observed[_place_of(trial)].append(trial.disturbance)
     return {
-        place: typical_disturbance(disturbance for disturbance in of_round if disturbance)
-        for place, of_round in observed.items()
+        round_key: typical_disturbance(disturbance for disturbance in of_round if disturbance)
+        for round_key, of_round in observed.items()
     }
 
 
@@ -108,10 +108,12 @@ class CompleteRounds:
         for arm in arms:
             if arm.measure != "timing":
                 continue
-            for place, trials in self.trials.get(arm, {}).items():
+            for round_key, trials in self.trials.get(arm, {}).items():
                 if trials and (round_id := trials[-1].round_id):
-                    ids[arm.hardware_class, trials[-1].node, place].add(round_id)
-        return frozenset(place for (*_, place), distinct in ids.items() if len(distinct) > 1)
+                    ids[arm.hardware_class, trials[-1].node, round_key].add(round_id)
+        return frozenset(
+            round_key for (*_, round_key), distinct in ids.items() if len(distinct) > 1
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,15 +142,15 @@ def match(
     for trial in record.trials:
         rounds = complete.get(trial.arm) if counts(trial) else None
         if rounds is not None:
-            place = trial.block, trial.repeat
-            rounds.setdefault(place, []).append(trial)
-            if trial.config not in configs[place]:
-                configs[place].append(trial.config)
+            round_key = trial.block, trial.repeat
+            rounds.setdefault(round_key, []).append(trial)
+            if trial.config not in configs[round_key]:
+                configs[round_key].append(trial.config)
     able = {arm: rounds for arm, rounds in complete.items() if rounds}
     former = [arm for arm in record.former if arm in able]
     needed = [arm for arm in able if arm not in former] or former
     whole = set.intersection(*(set(able[arm]) for arm in needed)) if needed else set()
-    mixed = _mixed({place: configs[place] for place in whole})
+    mixed = _mixed({round_key: configs[round_key] for round_key in whole})
     shared = frozenset(whole - mixed)
     blocks = tuple(sorted({block for block, _ in shared}))
     order = sorted(shared)
@@ -167,13 +169,13 @@ def match(
 
 def _mixed(configs: Mapping[Round, Sequence[Config]]) -> set[Round]:
     """Return the rounds with more than one config, and all rounds of a block if they differ."""
-    mixed = {place for place, distinct in configs.items() if len(distinct) > 1}
+    mixed = {round_key for round_key, distinct in configs.items() if len(distinct) > 1}
     of_block: dict[int, list[Config]] = defaultdict(list)
-    for place in configs.keys() - mixed:
-        (config,) = configs[place]
-        if config not in of_block[place[0]]:
-            of_block[place[0]].append(config)
-    return mixed | {place for place in configs if len(of_block[place[0]]) > 1}
+    for round_key in configs.keys() - mixed:
+        (config,) = configs[round_key]
+        if config not in of_block[round_key[0]]:
+            of_block[round_key[0]].append(config)
+    return mixed | {round_key for round_key in configs if len(of_block[round_key[0]]) > 1}
 
 
 def _gaps(

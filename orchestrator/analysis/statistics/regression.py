@@ -116,7 +116,7 @@ class Param:
 class Design:
     """The configs of blocks as a linear model: a constant, and the columns of each varied param.
 
-    The constant is the number where every param is held. `places` are the columns of each param.
+    The constant is the number where every param is held; `columns_of` has the columns of each.
     `solution` is the pseudo-inverse: its product with the numbers of the blocks is the coefficients
     of least squares, the shortest ones where columns depend on each other. `inverse` is the inverse
     of the normal equations, from which the variances follow. `freedom` is the residual degrees of
@@ -134,12 +134,12 @@ class Design:
         }
         self.blocks = len(configs)
         columns: list[Sequence[float]] = [[1.0] * self.blocks]
-        self.places: dict[str, list[int]] = {}
+        self.columns_of: dict[str, list[int]] = {}
         for name, param in self.params.items():
             columns_of_param = list(zip(*map(param.coded, param.values), strict=True))
             first = len(columns)
             columns += columns_of_param
-            self.places[name] = list(range(first, len(columns)))
+            self.columns_of[name] = list(range(first, len(columns)))
         for param in self.params.values():
             usual = float(param.held != _ABSENT)
             is_there = [float(value is not None) - usual for value in param.values]
@@ -159,10 +159,10 @@ class Design:
     def refusal(self, name: str) -> str | None:
         """Return why the effect of a param cannot be estimated; None if it can."""
         other_params = [param for param in self.params if param != name]
-        tied = np.asarray(self._tied[self.places[name]].any(axis=0))
+        tied = np.asarray(self._tied[self.columns_of[name]].any(axis=0))
         if self.blocks < MIN_BLOCKS:
             return f"at least {MIN_BLOCKS} blocks are needed"
-        if together := [param for param in other_params if tied[self.places[param]].any()]:
+        if together := [param for param in other_params if tied[self.columns_of[param]].any()]:
             return f"it varied only together with {joined(together)}"
         if self.freedom < _MIN_FREEDOM:
             rest = f" to adjust for {joined(other_params)}" if other_params else ""
@@ -173,7 +173,7 @@ class Design:
         """Return the row of the model for each value of a param, all other params held."""
         rows = np.zeros((len(values), self.matrix.shape[1]))
         rows[:, 0] = 1.0
-        rows[:, self.places[name]] = [self.params[name].coded(value) for value in values]
+        rows[:, self.columns_of[name]] = [self.params[name].coded(value) for value in values]
         return rows
 
 
@@ -204,7 +204,7 @@ class Fit:
         values, at = list(self._values.values()), self.design.params[name].values
         adjusted = values
         if self.design.refusal(name) is None:
-            kept = [0, *self.design.places[name]]
+            kept = [0, *self.design.columns_of[name]]
             fitted = self.design.matrix[:, kept] @ self._coefficients[kept]
             adjusted = self._unscaled(fitted + self._residuals).tolist()
         rows = zip(self._values, at, values, adjusted, strict=True)

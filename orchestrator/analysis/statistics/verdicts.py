@@ -17,6 +17,9 @@ from orchestrator.analysis.statistics import estimates
 Conclusion = Literal["same", "more", "less", "open"]
 """What a comparison shows: a difference within the margin, one in either direction, or nothing."""
 
+CORRECTION = "Holm"
+"""The name of the procedure that corrects the intervals of a family, for texts."""
+
 _ROUNDING = 1e-12  # a difference of logarithms or accuracies below this is arithmetic's own noise
 _MANY_BLOCKS = 10_000  # more than anybody runs
 
@@ -46,14 +49,14 @@ def judge(
     share of sweeps in which one of them may wrongly differ.
     """
     judgements = [Judgement("open")] * len(comparisons)
-    places = [
-        place for place, values in enumerate(comparisons) if len(values) >= estimates.MIN_BLOCKS
+    indices = [
+        index for index, values in enumerate(comparisons) if len(values) >= estimates.MIN_BLOCKS
     ]
-    p_values = [_p_values(comparisons[place], margin) for place in places]
+    p_values = [_p_values(comparisons[index], margin) for index in indices]
     differs = _holm([differs_p for differs_p, _ in p_values], error)
     same = _holm([same_p for _, same_p in p_values], error)
-    for place, differs_step, same_step in zip(places, differs, same, strict=True):
-        judgements[place] = _judgement(comparisons[place], margin, differs_step, same_step)
+    for index, differs_step, same_step in zip(indices, differs, same, strict=True):
+        judgements[index] = _judgement(comparisons[index], margin, differs_step, same_step)
     return tuple(judgements)
 
 
@@ -68,8 +71,8 @@ def blocks_for(deviation: float, half_width: float, error: float) -> int | None:
         return quantile * deviation / math.sqrt(blocks) <= half_width
 
     blocks = range(estimates.MIN_BLOCKS, _MANY_BLOCKS + 1)
-    place = bisect_left(blocks, True, key=is_narrow)
-    return blocks[place] if place < len(blocks) else None
+    index = bisect_left(blocks, True, key=is_narrow)
+    return blocks[index] if index < len(blocks) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +94,7 @@ def _holm(p_values: Sequence[float], error: float) -> list[_HolmStep]:
     )
     adjusted = dict(zip(order, least, strict=True))
     last = min(sum(p <= error for p in adjusted.values()), tests - 1)
-    ranks = {place: min(rank, last) for rank, place in enumerate(order)}
+    ranks = {index: min(rank, last) for rank, index in enumerate(order)}
     return [_HolmStep(error / (tests - ranks[i]), adjusted[i] <= error) for i in range(tests)]
 
 

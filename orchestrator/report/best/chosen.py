@@ -79,7 +79,8 @@ class BestConfig:
     takes least time of those that are equal to the best one there. `values` are the means over its
     repeats, `trials` these repeats, and `spec` is the spec of a sweep of this config alone, which
     `run_sweep` takes. `arms` are all arms on this config, with their means of the metric and of
-    `time_metric`. The arms of `other_mathematics` were left out.
+    `time_metric`. The arms of `other_mathematics` were left out. `per_sample` is the metric that
+    compares times of unlike batches; empty if the metric does, or all batches are alike.
     """
 
     sweep: str
@@ -98,6 +99,7 @@ class BestConfig:
     spec: Mapping[str, Any]
     time_metric: str | None
     arms: tuple[ArmOnConfig, ...]
+    per_sample: str = ""
 
     def __repr__(self) -> str:
         """Return what was chosen, in a line."""
@@ -223,6 +225,7 @@ def choose(
         outside=[point for point in points if point not in within],
     )
     best = choice.chosen
+    batch_sizes = {trial.params.get("batch_size") for trial in trials}
     of_choice = [trial for trial in trials if (trial.block, trial.arm) == (best.block, best.arm)]
     return BestConfig(
         sweep=record.name,
@@ -241,7 +244,12 @@ def choose(
         spec=_spec_of(record, best.arm, best.config, of_choice),
         time_metric=choice.time_metric,
         arms=choice.arms,
+        per_sample=_PER_SAMPLE.get(wanted, "") if len(batch_sizes) > 1 else "",
     )
+
+
+_PER_SAMPLE = {"step_ms": "sample_us", "predict_ms": "predict_sample_us"}
+"""The times of a batch, with the time of one sample of it."""
 
 
 def _margin(record: SweepRecord, metric: str, value: float) -> float:
@@ -320,13 +328,17 @@ def workload_keys(name: str) -> dict[str, str]:
 
 def _doubts(chosen: BestConfig) -> tuple[Fact, ...]:
     """Return what limits the times of a choice, with the command that has the verdicts on them."""
+    doubts = list[Fact]()
+    if chosen.per_sample:
+        text = f"differ, and a larger one takes longer: --metric {chosen.per_sample} is per sample"
+        doubts.append(Fact("batch sizes", text, Tone.DOUBT))
     if not chosen.disturbed_runs:
-        return ()
+        return tuple(doubts)
     disturbed = [trial.disturbance for trial in chosen.trials if trial.disturbance]
     runs = f"{len(disturbed)} of {counted(len(chosen.trials), 'run')}"
     command = f"rnnsweep report {shlex.quote(chosen.sweep)}"
     text = f"{busy_text(typical_disturbance(disturbed))} in {runs} (verdicts: {command})"
-    return (Fact(QUALIFIERS[Qualifier.BUSY], text, Tone.DOUBT),)
+    return (*doubts, Fact(QUALIFIERS[Qualifier.BUSY], text, Tone.DOUBT))
 
 
 def _use(chosen: BestConfig) -> str:

@@ -27,7 +27,7 @@ def charts_of(summary: ReportSummary, builders: Sequence[ChartBuilder] = CHARTS)
     Keys are numbered if names differ only in characters that file names lack.
     """
     name = arm_names(summary)
-    styles = {entry.arm: place for place, entry in enumerate(summary.arms)}
+    styles = {entry.arm: index for index, entry in enumerate(summary.arms)}
     uses = Counter[str]()
     unique = []
     for chart in (chart for build in builders for chart in build(summary, name, styles)):

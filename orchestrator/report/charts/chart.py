@@ -24,7 +24,7 @@ _WILD = 100.0  # an interval is cut off if it is this many times the range of al
 
 
 Styles: TypeAlias = Mapping[Arm, int]
-"""The place of each arm in the report: `arm_channels` makes colour, symbol and dashes of it."""
+"""The index of each arm in the report: `arm_channels` makes colour, symbol and dashes of it."""
 
 Layer: TypeAlias = dict[str, Any]
 Rows: TypeAlias = Iterable[Mapping[str, Any]]
@@ -148,7 +148,7 @@ def _cell(key: str, value: Any) -> Any:
 
 
 ROW = {"field": "row", "type": "nominal", "sort": None, "axis": None}
-"""The place of a row, without an axis: `row_names` names it."""
+"""The position of a row, without an axis: `row_names` names it."""
 
 
 ROW_HEIGHT = 60

@@ -24,8 +24,10 @@ def speedup_charts(summary: ReportSummary, name: ArmNames, styles: Styles) -> It
     ]
     if not compared:
         return
-    places = [*dict.fromkeys(str(arm.hardware) for arm in styles)]
-    compared.sort(key=lambda row: (places.index(str(row[0].hardware)), -row[1].estimate.value))
+    hardware_order = [*dict.fromkeys(str(arm.hardware) for arm in styles)]
+    compared.sort(
+        key=lambda row: (hardware_order.index(str(row[0].hardware)), -row[1].estimate.value)
+    )
     look = arm_channels({name(arm): styles[arm] for arm, _ in compared}, legend=None)
     colours = look["color"]["scale"]["range"]
     rows: list[dict[str, Any]] = [

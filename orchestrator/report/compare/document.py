@@ -20,6 +20,7 @@ from orchestrator.report.formats.json_format import to_plain_data
 from orchestrator.report.names import ArmNames, grouped
 from orchestrator.report.words import (
     QUALIFIERS,
+    WORDS,
     busy_text,
     effect_text,
     verdict_label,
@@ -99,10 +100,10 @@ def _table(contrasts: Sequence[Contrast], names: dict[str, str]) -> Table:
 def _doubts(changes: Changes, name: ArmNames) -> Iterator[Fact]:
     """Write what limits the comparison."""
     if not changes.arms:
-        yield _doubt("open", "no arm is on both sides")
+        yield _doubt(WORDS[Verdict.OPEN], "no arm is on both sides")
     elif not changes.contrasts:
         cure = "give both sweeps the same seed and space, or list the configs"
-        yield _doubt("open", f"no config is complete on both sides: {cure}")
+        yield _doubt(WORDS[Verdict.OPEN], f"no config is complete on both sides: {cure}")
     for label, state in changes.incomplete.items():
         yield _doubt("missing", f"{label} is {state}, so some of its trials may be missing")
     for label, arms in ((changes.before, changes.only_before), (changes.after, changes.only_after)):

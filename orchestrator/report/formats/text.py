@@ -18,7 +18,7 @@ _HEAD_WIDTH = 18  # a shorter head never folds
 _TEXT_WIDTH = 12  # nor does a shorter text
 _GAP = 2
 _PART = re.compile(r"(?:\+|\S)(?:[^\s/+]|/(?!\w{3}))*/?\s*")
-"""The places to fold a header: between words, and between parts of `tensorflow/portable+xla`."""
+"""Where to fold a header: between words, and between parts of `tensorflow/portable+xla`."""
 _STYLES: Mapping[Tone, str] = {
     Tone.GOOD: "bold green",
     Tone.BAD: "bold red",
@@ -44,9 +44,9 @@ def to_text(document: Document, width: int = 100, *, colour: bool = False) -> st
         _environ={},
     )
     console.print(_text(document.title, "bold"))
-    for place, section in enumerate(document.sections):
+    for index, section in enumerate(document.sections):
         console.print()
-        if place > 0 and section.title:  # the first one has the document's title
+        if index > 0 and section.title:  # the first one has the document's title
             console.print(_text(f"{section.title} ".ljust(console.width, "─"), "bold"))
         console.print(_section(section, console.width))
     lines = "\n".join(line.rstrip() for line in out.getvalue().splitlines())
@@ -105,7 +105,7 @@ def _columns(table: Table, chosen: list[int]) -> Table:
     return Table(
         tuple(table.headers[i] for i in chosen),
         tuple(tuple(row[i] for i in chosen) for row in table.rows),
-        frozenset(place for place, i in enumerate(chosen) if i in table.numeric),
+        frozenset(index for index, i in enumerate(chosen) if i in table.numeric),
         table.keys,
     )
 
@@ -201,8 +201,8 @@ _LINK = re.compile(r"(?i)\b(https?|ftp|mailto|xmpp)(:)|\b(www)(\.)")
 def to_markdown(document: Document) -> str:
     """Write the document, with tables in GitHub's syntax; without a heading if it has no title."""
     lines = [f"# {escape(document.title)}"] if document.title else []
-    for place, section in enumerate(document.sections):
-        if place > 0 and section.title:
+    for index, section in enumerate(document.sections):
+        if index > 0 and section.title:
             lines.append(f"## {escape(section.title)}")
         lines += _markdown_parts(section)
     return "\n\n".join(lines) + "\n"

@@ -143,8 +143,8 @@ def fastest_facts(summary: ReportSummary, name: ArmNames) -> Iterator[Fact]:
     for leader in single[:_MOST_HARDWARE] if overall not in single else ():
         yield _leader_fact("fastest", summary, leader, name)
     if len(single) > _MOST_HARDWARE:
-        place = report_command(summary, "--section comparisons")
-        yield Fact("more", f"{len(single) - _MOST_HARDWARE} more hardware classes: {place}")
+        command = report_command(summary, "--section comparisons")
+        yield Fact("more", f"{len(single) - _MOST_HARDWARE} more hardware classes: {command}")
 
 
 def _leader_fact(label: str, summary: ReportSummary, leader: Leader, name: ArmNames) -> Fact:
@@ -172,7 +172,7 @@ def _factor_facts(summary: ReportSummary, name: ArmNames, metric: str | None) ->
             and {contrast.subject, contrast.reference} <= values
         ]
         if contrasts:
-            names = {value: name.place(value) for value in values}
+            names = {value: name.hardware_name(value) for value in values}
             yield leading_fact(factor.name, contrasts, names)
 
 
@@ -298,7 +298,7 @@ def arms_table(summary: ReportSummary, name: ArmNames) -> Table:
         Column("arm" if summary.models else "implementation", lambda row: row.arm.short_name),
         Column(
             "hardware",
-            lambda row: None if name.hardware else name.place(row.arm.hardware),
+            lambda row: None if name.hardware else name.hardware_name(row.arm.hardware),
             key=True,
         ),
         Column(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from orchestrator.analysis.contrasts.contrast import Contrast, Question, Verdict
 from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS
 from orchestrator.analysis.statistics.formatting import share
+from orchestrator.analysis.statistics.verdicts import CORRECTION
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
 from orchestrator.core.text import counted, joined
@@ -77,7 +78,7 @@ def _notes(
         yield (
             f"Same: the interval is within {share(contrast.margin)} of 1. A verdict needs "
             f"{MIN_BLOCKS} {contrast.unit}s. Intervals allow for all comparisons of a question "
-            f"(Holm): at most {share(1 - CONFIDENCE)} of sweeps have a wrong verdict among them."
+            f"({CORRECTION}): at most {share(1 - CONFIDENCE)} of sweeps have a wrong verdict."
         )
 
 

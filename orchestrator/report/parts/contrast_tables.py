@@ -74,7 +74,7 @@ def shown_names(summary: ReportSummary, name: ArmNames) -> Callable[[str], str]:
         for arm in longest_first:
             if text == arm or text.startswith(f"{arm}, "):
                 return names[arm] + text.removeprefix(arm)
-        return name.place(text)
+        return name.hardware_name(text)
 
     return shown
 

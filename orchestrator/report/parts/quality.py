@@ -124,7 +124,7 @@ def _learning(summary: ReportSummary, name: ArmNames) -> Iterator[Table]:
         Column(f"{metric} by epoch", lambda curve: name(curve.arm)),
         Column("configs", lambda curve: curve.points[0].value.n),
     ]
-    for epoch in (epochs[place] for place in sorted({0, last // 2, last})):
+    for epoch in (epochs[index] for index in sorted({0, last // 2, last})):
         columns.append(Column(f"after epoch {epoch}", partial(_after, epoch), numeric=True))
     yield make_table(columns, curves)
 

@@ -98,8 +98,8 @@ def _configs(
     for metric in summary.results[:1] if is_time else ():
         if results := summary.values_of(metric):
             of_block = dict(_rows(results))
-            places = [results.arms.index(arm) for arm in bases[:1] if arm in results.arms]
-            columns += [Column(metric, partial(_cell, of_block, place)) for place in places]
+            indices = [results.arms.index(arm) for arm in bases[:1] if arm in results.arms]
+            columns += [Column(metric, partial(_cell, of_block, index)) for index in indices]
     ordered = sorted(rows, key=lambda block: rows[block][bases[0]] if bases else block)
     yield make_table(columns, _evenly(ordered))
 
@@ -108,8 +108,8 @@ def _rows(values: ComparedValues) -> Iterator[tuple[int, tuple[float, ...]]]:
     return zip(values.blocks, values.values, strict=True)
 
 
-def _cell(rows: dict[int, tuple[float, ...]], place: int, block: int) -> float | None:
-    return rows[block][place] if block in rows else None
+def _cell(rows: dict[int, tuple[float, ...]], column: int, block: int) -> float | None:
+    return rows[block][column] if block in rows else None
 
 
 def _evenly(blocks: list[int]) -> list[int]:

@@ -15,12 +15,14 @@ from orchestrator.core.errors import Refusal
 from orchestrator.core.start_command import StartCommand
 from orchestrator.diagnostics.hardware_listing import hardware_json
 from orchestrator.hardware import classify
+from orchestrator.report.render import render, summarise
 from orchestrator.spec import load_spec, parse_spec
 from tests.building.hardware import build_node
 from tests.building.specs import build_spec_text
 from tests.commands import python
 from tests.orchestrator.cli.typed_commands import Run
 from tests.orchestrator.cluster.fake_job_server import TOKEN, JobServer, serving
+from tests.orchestrator.report.golden import crossing
 
 
 @pytest.fixture
@@ -238,6 +240,45 @@ def test_a_report_is_made_on_the_head_and_fetched(
     assert ordered[0]["runtime_env"]["env_vars"] == environ
     assert set(server.jobs) == {"rnnsweep-mine-1", "rnnsweep-other-1"}, "the job is not kept"
     assert there("report", "nobody")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("typed", "entry"),
+    [
+        (("query", "mine", "units > 8", "--sort", "-step_ms"), "query mine --format=table"),
+        (("best", "mine", "--min", "val_accuracy=0.9", "--code"), "best mine --code"),
+    ],
+)
+def test_trials_and_best_configs_are_read_on_the_head_too(
+    server: JobServer,
+    there: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    typed: tuple[str, ...],
+    entry: str,
+) -> None:
+    server.add("mine")
+    ordered = fetched_from(server, "what the head wrote\n", monkeypatch)
+    server.next = [{}, {"status": "SUCCEEDED"}]
+    assert there(*typed)[:2] == (0, "what the head wrote\n")
+    assert ordered[0]["entrypoint"].startswith(f"python -m orchestrator {entry} ")
+    for word in typed[2:]:
+        assert word.removeprefix("--") in ordered[0]["entrypoint"]
+
+
+def test_two_sweeps_of_a_cluster_are_compared_by_their_reports(
+    server: JobServer, there: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.add("mine")
+    report = render(summarise(crossing()), "json")
+    ordered = fetched_from(server, report, monkeypatch)
+    server.next = [{}, {"status": "SUCCEEDED"}, {}, {"status": "SUCCEEDED"}]
+    code, _, err = there("compare", "mine#1", "mine#2")
+    assert code == 2 and "received one sweep on both sides" in err, "the same report was fetched"
+    entries = [order["entrypoint"].split(" -o ")[0] for order in ordered]
+    assert entries == [
+        "python -m orchestrator report 'mine#1' --format=json",
+        "python -m orchestrator report 'mine#2' --format=json",
+    ]
 
 
 def test_the_doctor_lists_the_nodes_that_a_job_on_the_head_finds(

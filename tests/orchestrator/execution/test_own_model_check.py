@@ -1,7 +1,7 @@
 """An own model is built on each backend before its sweep: what is refused, and what cannot run."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -69,10 +69,12 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, Inspection]:
     return found
 
 
-def check(on_cluster: bool = False, **changes: Any) -> SweepSpec:
+def check(
+    on_cluster: bool = False, tell: Callable[[str], None] | None = None, **changes: Any
+) -> SweepSpec:
     asked = build_spec(OWN_MODEL, **changes)
     return check_user_code(
-        asked, on_cluster=on_cluster, refuse=partial(refuse_object, "mine", asked)
+        asked, on_cluster=on_cluster, refuse=partial(refuse_object, "mine", asked), tell=tell
     )
 
 
@@ -130,6 +132,24 @@ def test_a_listed_config_is_named_if_another_one_can_run(
     answers["torch"] = ModelFacts(("loss", "mae"), DIGEST, arms)
     checked = check(configs=[{"units": 4}, {"units": 8}], space=None, sampler=None)
     assert impossible(checked) == {"torch/portable": f"no GPU{clause}"}
+
+
+def test_what_an_import_does_is_told_and_a_training_before_it(
+    answers: dict[str, Inspection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("mine.py").write_text("import keras\nmodel.fit(x)\n")
+    note = "mine.py:1 sets TF32 to True; each trial has its own value, here False"
+    found = ModelFacts(("loss", "mae"), DIGEST, (), import_notes=(note,))
+    told = list[str]()
+
+    def inspect(request: InspectionRequest) -> Inspection:
+        told.append("imported")
+        return found
+
+    monkeypatch.setattr(workload_check, "_inspect", inspect)
+    check(tell=told.append)
+    assert "mine.py:2 seems to train" in told[0]
+    assert told[1:] == ["imported", "imported", f"mine: {note}"]
 
 
 @pytest.mark.parametrize(

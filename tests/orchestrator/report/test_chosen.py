@@ -9,7 +9,7 @@ from orchestrator.analysis.summary import summarise
 from orchestrator.core.arms import Arm, HardwareUse, Usage
 from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
-from orchestrator.report.best.chosen import Limit, choose, to_yaml
+from orchestrator.report.best.chosen import Limit, choice_document, choose, to_yaml
 from orchestrator.report.formats.tracker_values import to_metrics
 from orchestrator.spec import parse_spec
 from tests.building.arms import ARMS_OF_CELLS, CPU, LSTM, UNROLL, XLA
@@ -211,3 +211,15 @@ def test_the_spec_of_functions_of_a_session_names_them_in_place_of_their_names()
         assert '{**choice.spec, "workload": train}' in " ".join(text.split())
         assert "code()" not in text
     assert "code()" not in str(choose(record)), "which refuses an implementation of a user's own"
+
+
+@pytest.mark.parametrize(("sizes", "metric"), [((32, 64), "sample_us"), ((32, 32), "")])
+def test_times_of_unlike_batches_are_to_be_compared_per_sample(
+    sizes: tuple[int, ...], metric: str
+) -> None:
+    trials = [build_trial(b, config={"batch_size": size}) for b, size in enumerate(sizes)]
+    chosen = choose(build_record(trials, (trials[0].arm,)), "step_ms")
+    assert chosen.per_sample == metric
+    assert [fact.label for fact in choice_document(chosen).sections[0].doubts] == (
+        ["batch sizes"] if metric else []
+    )

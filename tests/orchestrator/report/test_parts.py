@@ -91,7 +91,7 @@ def test_no_pair_of_arms_is_in_two_tables() -> None:
     assert len(table.rows) == 1  # with the third arm alone; the baseline is in the first table
 
 
-@pytest.mark.parametrize(("blocks", "verdict"), [(5, "open (few configs)"), (6, "faster")])
+@pytest.mark.parametrize(("blocks", "verdict"), [(5, "open (few)"), (6, "faster")])
 def test_few_configs_have_no_verdict_and_no_endless_interval(blocks: int, verdict: str) -> None:
     record = build_record(build_timed_trials({PORTABLE: 10.0, XLA: 8.0}, blocks))
     for record_of in (record, replace(record, trials=record.trials[:2])):

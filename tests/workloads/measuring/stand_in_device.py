@@ -55,15 +55,18 @@ class Run:
 
     device, flops_per_sample, batch_size, takes_one_sample = "cpu", 100.0, 4, True
 
-    def __init__(self, machine: Machine, samples: int, **changes: Any) -> None:
+    def __init__(
+        self, machine: Machine, samples: int, *, steps_per_call: int = 1, **changes: Any
+    ) -> None:
         self.machine, self.plan = machine, replace(PLAN, **changes)
         self.train = Samples(np.zeros((samples, 3)), np.zeros(samples))
         self.validation, self.validation_feed = self.train, Feed(self.train.inputs)
         self.steps, self.train_feed, self.loss = -(-samples // 4), self.feed(self.train), 1.0
+        self.steps_per_call = steps_per_call
         witness = SimpleNamespace(framework=machine, tracings=Counter(train=1), on_steps_done=None)
         self.model: Any = SimpleNamespace(
             witness=witness,
-            train_function=lambda *_: machine.spend(STEP_S),
+            train_function=lambda steps: machine.spend(steps * STEP_S),
             evaluate=lambda **_: machine.spend(0.2, {"loss": self.loss}),
             predict=lambda **_: machine.spend(0.1, np.zeros(3)),
             predict_on_batch=lambda _: machine.spend(0.004),
@@ -85,8 +88,8 @@ class Run:
                 callback.model = model
                 callback.on_epoch_begin(epoch)
             self.machine.spend(FIXED_S)
-            for _ in range(steps):
-                model.train_function()
+            for done in range(0, steps, self.steps_per_call):
+                model.train_function(min(self.steps_per_call, steps - done))
                 if model.stop_training:
                     break
             if model.witness.on_steps_done:

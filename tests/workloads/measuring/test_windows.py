@@ -78,6 +78,27 @@ def test_no_part_of_a_pass_has_the_step_on_a_smaller_batch(machine: Machine) -> 
     assert metrics["train_samples"] == 84
 
 
+@pytest.mark.parametrize(
+    ("samples", "per_call", "asked", "steps"),
+    [
+        pytest.param(400, 3, 25, [24, 27, 24, 25], id="the last call has one step"),
+        pytest.param(42, 4, 5, [4, 4], id="the last call has the smaller batch"),
+        pytest.param(400, 500, 25, [100], id="one call is a pass"),
+    ],
+)
+def test_all_steps_of_a_call_are_counted(
+    machine: Machine, samples: int, per_call: int, asked: int, steps: list[int]
+) -> None:
+    trial, events = context(*[Slice(asked)] * 20, Finish(), measure="full")
+    run = Run(machine, samples, steps_per_call=per_call)
+    metrics = train(run, trial) | module("training").time_single_steps(run, trial)
+    assert [part.steps for part in slices_of(events)] == steps * 2
+    assert metrics["step_ms"] == pytest.approx(1_000 * (STEP_S + FIXED_S / run.steps))
+    assert metrics["step_ms_median"] == pytest.approx(1_000 * STEP_S)
+    assert metrics["train_samples"] == 2 * samples
+    assert module("keras_clocks").estimate_step_s(run, 0.25) == pytest.approx(STEP_S)
+
+
 def test_a_long_training_has_longer_slices(machine: Machine) -> None:
     trial, events = context(*[Slice(1)] * 500, measure="full")
     train(Run(machine, 4 * 5_000), trial)  # two epochs

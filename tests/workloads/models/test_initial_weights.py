@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
-from tests.workloads.shared_trainer import Trainer, failure, result
+from orchestrator.analysis.arms.mathematics import fingerprint_difference
+from tests.workloads.shared_trainer import Trainer, failure, result, single_event
 from workloads.backends.registry import backends
-from workloads.protocol import Event
+from workloads.protocol import Event, Fingerprint
+from workloads.registry import own_model_name
 
 EACH_BACKEND = pytest.mark.parametrize("backend", backends())
 PROBES = "tests.workloads.models.weight_probes"
@@ -57,6 +59,26 @@ def test_arrays_are_equal_on_every_backend_and_follow_the_seed(
         metrics = result(start(process, backend, model))
         assert (metrics["digest"], metrics["arrays"]) == (first["digest"], first["arrays"])
     assert result(start(trainer, "tensorflow", model, seed=4))["digest"] != first["digest"]
+
+
+@pytest.mark.parametrize("build", ["build", "build_loop", "build_unbuilt"])
+def test_layers_whose_parts_are_built_in_their_first_call_start_equally(
+    trainer: Trainer, jax_trainer: Trainer, torch_trainer: Trainer, build: str
+) -> None:
+    late = "tests.workloads.examples.late_layers"
+    name = own_model_name(f"{late}:{build}", f"{late}:load")
+    settings = {"units": 4, "batch_size": 8, "timed_steps": 2}
+
+    def fingerprint(process: Trainer, backend: str) -> Fingerprint:
+        events = process.ask(name, f"{backend}/auto", settings=settings, fingerprint=True)
+        assert "val_loss" in result(events)
+        return single_event(events, Fingerprint)
+
+    first = fingerprint(trainer, "tensorflow")
+    for process, backend in ((jax_trainer, "jax"), (torch_trainer, "torch")):
+        difference = fingerprint_difference(fingerprint(process, backend), first)
+        assert difference.outputs_share < 1e-4, backend
+        assert difference.gradients is not None and difference.gradients < 1e-3, backend
 
 
 def test_own_weights_stay_as_they_were_built(trainer: Trainer) -> None:

@@ -1,7 +1,8 @@
 """JAX as the framework of this process. See `workloads.backends.framework.Framework`."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -14,6 +15,7 @@ from workloads.backends.jax import evidence, fused
 from workloads.backends.jax.passes import make_passes, outputs_and_gradients
 from workloads.backends.kernel_evidence import EagerStep, Proof, RecurrentPart
 from workloads.backends.passes import Batch, CheckedModel, OutputsAndGradients, Passes
+from workloads.backends.process_settings import ProcessSetting
 from workloads.backends.stack_call import StackCall
 from workloads.context import RecordedFact
 from workloads.hidden_packages import hide_package
@@ -39,6 +41,16 @@ class JaxFramework(framework.Framework):
 
     def _record_compilation(self, event: str, seconds: float, **_: Any) -> None:
         self._compilations += event == _COMPILED
+
+    def process_settings(self) -> Iterator[ProcessSetting]:
+        yield from super().process_settings()
+        for name in ("jax_default_matmul_precision", "jax_disable_jit", "jax_platforms"):
+            yield ProcessSetting(
+                name,
+                (name, name.removeprefix("jax_")),
+                partial(getattr, jax.config, name),
+                partial(jax.config.update, name),
+            )
 
     def switch_tf32(self, is_on: bool) -> None:
         # Without a precision XLA rounds to TF32 in cuBLAS and in its own kernels alike;

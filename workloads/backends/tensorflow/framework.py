@@ -1,15 +1,18 @@
 """TensorFlow as the framework of this process. See `workloads.backends.framework.Framework`."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.framework import ops
+from tensorflow.python.eager import context
+from tensorflow.python.framework import config, ops
 
 from workloads.backends.framework import BYTES_PER_MIB, Framework, installed_cudnn
 from workloads.backends.kernel_evidence import EagerStep, Proof, RecurrentPart
 from workloads.backends.passes import Batch, CheckedModel, OutputsAndGradients, Passes
+from workloads.backends.process_settings import ProcessSetting
 from workloads.backends.stack_call import StackCall
 from workloads.backends.stderr_capture import captured_stderr
 from workloads.backends.tensorflow import evidence, fused
@@ -30,6 +33,46 @@ class TensorFlowFramework(Framework):
         """Size the pools: by default TensorFlow takes the machine's, and no `OMP_NUM_THREADS`."""
         tf.config.threading.set_intra_op_parallelism_threads(count)
         tf.config.threading.set_inter_op_parallelism_threads(count)
+
+    def process_settings(self) -> Iterator[ProcessSetting]:
+        yield from super().process_settings()
+        # The public functions that read the threads and the clustering look for devices.
+        now, threads = context.context(), tf.config.threading
+        for name in ("intra_op", "inter_op"):
+            setter = f"set_{name}_parallelism_threads"
+            attribute = f"_{name}_parallelism_threads"
+            yield ProcessSetting(
+                f"{name} threads",
+                (setter,),
+                partial(getattr, now, attribute, None),
+                getattr(threads, setter),
+            )
+        yield ProcessSetting(
+            "automatic clustering by XLA",
+            ("set_jit",),
+            lambda: bool(getattr(now, "_optimizer_jit", None)),
+            tf.config.optimizer.set_jit,
+        )
+        yield ProcessSetting(
+            "TF32",
+            ("enable_tensor_float_32_execution",),
+            tf.config.experimental.tensor_float_32_execution_enabled,
+            tf.config.experimental.enable_tensor_float_32_execution,
+        )
+        yield ProcessSetting(
+            "deterministic operations",
+            ("enable_op_determinism",),
+            config.is_op_determinism_enabled,
+            lambda is_on: (
+                config.enable_op_determinism() if is_on else config.disable_op_determinism()
+            ),
+        )
+        yield ProcessSetting(
+            "eager functions",
+            ("run_functions_eagerly",),
+            tf.config.functions_run_eagerly,
+            tf.config.run_functions_eagerly,
+        )
 
     def switch_tf32(self, is_on: bool) -> None:
         tf.config.experimental.enable_tensor_float_32_execution(is_on)

@@ -1,7 +1,8 @@
 """PyTorch as the framework of this process. See `workloads.backends.framework.Framework`."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ from workloads.backends import framework
 from workloads.backends.backend import Backend
 from workloads.backends.kernel_evidence import EagerStep, Proof, RecurrentPart
 from workloads.backends.passes import Batch, CheckedModel, OutputsAndGradients, Passes
+from workloads.backends.process_settings import ProcessSetting
 from workloads.backends.stack_call import StackCall
 from workloads.backends.torch import evidence, fused
 from workloads.backends.torch.cudnn_errors import CudnnErrors
@@ -17,6 +19,7 @@ from workloads.backends.torch.passes import make_passes, outputs_and_gradients
 from workloads.context import RecordedFact
 from workloads.hidden_packages import hide_package
 from workloads.implementations import Implementation
+from workloads.number_format import OwnNumberFormat
 from workloads.protocol import Device, TimedWork
 
 
@@ -26,16 +29,67 @@ class TorchFramework(framework.Framework):
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
         self.cudnn_errors = CudnnErrors()
+        self._interop_threads: int | None = None
 
-    def configure(self, implementation: Implementation, device: Device) -> None:
-        super().configure(implementation, device)
+    def configure(
+        self,
+        implementation: Implementation,
+        device: Device,
+        own_format: OwnNumberFormat | None = None,
+    ) -> None:
+        super().configure(implementation, device, own_format)
         self.cudnn_errors.forget()
 
     def fix_threads(self, count: int) -> None:
         # Keras would import it for a `Bidirectional` layer: ten seconds, and hundreds of MiB.
         hide_package("tensorflow")
         torch.set_num_threads(count)
-        torch.set_num_interop_threads(count)
+        if self._interop_threads is None:
+            torch.set_num_interop_threads(count)
+            torch.set_num_interop_threads = self._note_interop_threads
+        self._interop_threads = count
+
+    def _note_interop_threads(self, count: int) -> None:
+        """Note a later call of `set_num_interop_threads`, which PyTorch refuses in any process."""
+        self._interop_threads = count
+
+    def process_settings(self) -> Iterator[ProcessSetting]:
+        yield from super().process_settings()
+        yield ProcessSetting(
+            "threads", ("set_num_threads",), torch.get_num_threads, torch.set_num_threads
+        )
+        yield ProcessSetting(
+            "interop threads",
+            ("set_num_interop_threads",),
+            lambda: self._interop_threads,
+            self._note_interop_threads,
+        )
+        yield ProcessSetting(
+            "precision of float32 products",
+            ("set_float32_matmul_precision", "allow_tf32", "fp32_precision"),
+            torch.get_float32_matmul_precision,
+            torch.set_float32_matmul_precision,
+        )
+        yield ProcessSetting(
+            "deterministic operations",
+            ("use_deterministic_algorithms",),
+            torch.are_deterministic_algorithms_enabled,
+            torch.use_deterministic_algorithms,
+        )
+        yield ProcessSetting(
+            "default device", ("set_default_device",), torch.get_default_device, _set_default_device
+        )
+        yield ProcessSetting(
+            "gradients", ("set_grad_enabled",), torch.is_grad_enabled, torch.set_grad_enabled
+        )
+        switches = torch.backends.cudnn
+        for name in ("benchmark", "deterministic", "enabled"):
+            yield ProcessSetting(
+                f"cuDNN {name}",
+                (name,),
+                partial(getattr, switches, name),
+                partial(setattr, switches, name),
+            )
 
     def switch_tf32(self, is_on: bool) -> None:
         torch.backends.cuda.matmul.allow_tf32 = is_on
@@ -142,3 +196,7 @@ class TorchFramework(framework.Framework):
             "tf32": torch.backends.cuda.matmul.allow_tf32,
             "onednn": torch.backends.mkldnn.is_available(),
         }
+
+
+def _set_default_device(device: torch.device) -> None:
+    torch.set_default_device(None if device.type == "cpu" else device)  # None costs no call

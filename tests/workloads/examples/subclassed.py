@@ -1,0 +1,49 @@
+"""Keras models of classes of the author's own, as public code has them."""
+
+from typing import Any
+
+import keras
+
+from tests.workloads.examples.own_models import Settings, load
+
+__all__ = ["load"]
+
+
+class Forecaster(keras.Model):
+    """Layers that only `call` puts together."""
+
+    def __init__(self, units: int) -> None:
+        super().__init__()
+        self.lstm = keras.layers.LSTM(units)
+        self.head = keras.layers.Dense(1)
+
+    def call(self, inputs: Any) -> Any:
+        return self.head(self.lstm(inputs))
+
+
+class NeverAlone(keras.layers.Layer):
+    """A layer that cannot run a batch of one sample."""
+
+    def call(self, inputs: Any) -> Any:
+        if inputs.shape[0] == 1:
+            raise RuntimeError("one sample has no neighbour")
+        return inputs
+
+
+def build(settings: Settings) -> Any:
+    model = Forecaster(settings["units"])
+    model.compile("adam", "mse", metrics=["mae"])
+    return model
+
+
+def build_never_alone(settings: Settings) -> Any:
+    model = keras.Sequential(
+        [
+            keras.Input((5, 3)),
+            NeverAlone(),
+            keras.layers.LSTM(settings["units"]),
+            keras.layers.Dense(1),
+        ]
+    )
+    model.compile("adam", "mse")
+    return model
