@@ -273,6 +273,7 @@ class RunningRound:
     def _start_trainers(self, trials: Sequence[TrialInTurns]) -> list[TrialInTurns]:
         """Start the trainers, or take warm ones; return the trials that have one."""
         keys = [trial.key for trial in trials]
+        self._trainers.renew(keys)
         if len(trials) > 1:
             self._trainers.make_room(keys, _ROOMY)
         else:

@@ -12,7 +12,7 @@ import pytest
 
 from orchestrator.core.criteria import Timing
 from orchestrator.core.trial import Outcome, outcome_adapter
-from orchestrator.execution import telemetry, watchdog
+from orchestrator.execution import telemetry, trainer_pool, watchdog
 from orchestrator.execution.actor import TrialActor
 from orchestrator.execution.job import Job, TrialLimits, job_adapter
 from orchestrator.execution.round import RunningRound
@@ -264,3 +264,17 @@ def test_a_trainer_that_dies_while_it_waits_fails_alone(trainers: TrainerPool) -
     assert (one.status, one.metrics["slices"]) == ("complete", 12)
     assert two.failure is not None
     assert two.failure.reason == "crash"
+
+
+def test_the_trainers_of_a_round_are_replaced_together_once_all_have_served(
+    trainers: TrainerPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("none/one", "none/slow")
+    run_round(trainers, "steady", *names)
+    served = [trainers.warm[key] for key in trainers.warm if key[0] == "none/one"]
+    monkeypatch.setattr(trainer_pool, "_has_served", lambda trainer: trainer in served)
+    warm = run_round(trainers, "steady", *names)
+    assert 0 not in [outcome.trainer_trials for outcome in warm]
+    monkeypatch.setattr(trainer_pool, "_has_served", lambda trainer: True)
+    fresh = run_round(trainers, "steady", *names)
+    assert [outcome.trainer_trials for outcome in fresh] == [0, 0]
