@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from workloads.autologging import switch_off_autologging
 from workloads.context import Context
 from workloads.failures import BadRequest
 from workloads.own_code import PACKAGES
@@ -53,7 +54,9 @@ def load_own_functions(workload: Workload) -> OwnFunctions:
 
 def _import(workload: Workload, entry: str) -> Any:
     """Return what a module has under the name of an entry, None if it has nothing."""
-    return getattr(import_module_of(workload, entry), entry.partition(":")[2], None)
+    module = import_module_of(workload, entry)
+    switch_off_autologging()
+    return getattr(module, entry.partition(":")[2], None)
 
 
 def import_module_of(workload: Workload, entry: str) -> ModuleType:

@@ -12,6 +12,9 @@ from pydantic import TypeAdapter
 
 from workloads.protocol import Device, TimedWork
 
+NOT_KEPT = "model_not_kept"
+"""The fact of a trial that says why its model could not be kept."""
+
 FaultKind: TypeAlias = Literal[
     "refused",  # the functions do not keep their contract, on whatever backend
     "failed",  # their code raised an error, perhaps because of the backend
@@ -61,7 +64,8 @@ class ModelFacts:
     `metrics` are computed in training, by Keras' names (`loss`, `mae`); validation adds `val_` to
     them. `validation_metrics` are those that only the validation computes, with their `val_`.
     `data_digest` is None for random data. `import_notes` are sentences on what the import of the
-    model's file changed in its process, which each trial sets back.
+    model's file changed in its process, which each trial sets back. `carried` are the layers or
+    attributes that carry a state from batch to batch.
     """
 
     metrics: tuple[str, ...]
@@ -69,6 +73,7 @@ class ModelFacts:
     arms: tuple[ArmFact, ...]
     validation_metrics: tuple[str, ...] = ()
     import_notes: tuple[str, ...] = ()
+    carried: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

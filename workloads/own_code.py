@@ -32,6 +32,9 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _WRAPPED_BY_KERAS = "Exception encountered when calling"
 """The beginning of an error of Keras around a layer's error, which follows in the next line."""
 
+_OF_CALLS = "(most recent call last):"
+"""The end of a line that calls follow, in lines that begin with a blank."""
+
 _before_current, _after_current = list[str](), list[str]()
 
 session_files = dict[str, str]()
@@ -77,6 +80,23 @@ def packages_of(workload: str) -> tuple[str, ...]:
     """Return the top-level packages of a workload's code: one for each function that it names."""
     entries = [part for part in workload.split(" with ") if ":" in part]
     return tuple(dict.fromkeys(re.split(r"[.:]", entry)[0] for entry in entries))
+
+
+def entry_of_file(text: str, function: str = "") -> str | None:
+    """Return the entry that the name of a Python file stands for: `models.mine:build`.
+
+    The text is `models/mine.py:build`, or `models/mine.py` where `function` says which one is
+    meant. None for another text, and for a file that no module name reaches from the current
+    folder.
+    """
+    file, _, name = text.partition(":")
+    path = Path(file)
+    if path.suffix != ".py":
+        return None
+    if path.is_absolute() and path.is_relative_to(Path.cwd()):
+        path = path.relative_to(Path.cwd())
+    parts, name = path.with_suffix("").parts, name or function
+    return f"{'.'.join(parts)}:{name}" if all(map(str.isidentifier, (*parts, name))) else None
 
 
 @contextmanager
@@ -251,12 +271,26 @@ def without_colours(text: str) -> str:
     return _COLOURS.sub("", text)
 
 
+def _without_calls(text: str) -> list[str]:
+    """Return the lines of an error's text, without empty ones and the calls that TensorFlow adds.
+
+    A heading, such as "Graph execution error:", is followed by its reason then.
+    """
+    lines, is_call = list[str](), False
+    for line in filter(str.strip, text.splitlines()):
+        is_heading = line.rstrip().endswith(_OF_CALLS)
+        is_call = is_heading or (is_call and line[0].isspace())
+        if not is_call:
+            lines.append(line)
+    return lines
+
+
 def describe_error(error: BaseException, code: CodeFiles | None) -> str:
     """Return an error in a line, equal for equal errors; then its text and calls there."""
     text = without_colours(str(error))
-    first, *more = [line for line in text.splitlines() if line.strip()] or [""]
-    if first.startswith(_WRAPPED_BY_KERAS) and more:
-        first = f"{first.rstrip('. ')}: {more.pop(0).strip()}"
+    first, *more = _without_calls(text) or [""]
+    if more and (first.startswith(_WRAPPED_BY_KERAS) or first.rstrip().endswith(":")):
+        first = f"{first.rstrip('.: ')}: {more.pop(0).strip()}"
     rest = [first] if len(first) > _SHOWN_CHARACTERS else []
     first = f"{first[:_SHOWN_CHARACTERS]}…" if rest else first
     line = f"{type(error).__name__}: {first.strip()}" if first else type(error).__name__

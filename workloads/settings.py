@@ -51,7 +51,8 @@ class TrainingPlan:
     samples in the loss of training, as Keras' `fit` takes it; 1 for a class that is not named.
     `learns`: False for random data, whose losses and metrics mean nothing and are not reported.
     `weights`: `equal` for initial weights that are drawn anew, equal on all arms, and `own` for
-    those that the model was built with.
+    those that the model was built with. `shuffle`: whether the samples of training are shuffled
+    once; None for yes, unless the model carries a state from batch to batch.
     """
 
     batch_size: int
@@ -62,6 +63,7 @@ class TrainingPlan:
     class_weight: Mapping[int, float] | None = None
     learns: bool = True
     weights: StartWeights = "equal"
+    shuffle: bool | None = None
 
 
 class TaskSettings(BaseModel):

@@ -24,7 +24,7 @@ from orchestrator.core.disturbance import detect_disturbance
 from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.text import counted
-from orchestrator.core.trial import FinishedTrial, Trial
+from orchestrator.core.trial import FinishedTrial, ImpossibleArm, Trial
 from orchestrator.diagnostics.bench_schedule import Budget, Schedule
 from orchestrator.execution import telemetry
 from orchestrator.execution.job import Job, RoundTrial, TrialLimits, TrialRun
@@ -36,7 +36,7 @@ from orchestrator.planning.plan import Plan, make_plan
 from orchestrator.spec import SweepSpec, parse_spec, yaml_locations
 from orchestrator.spec.reading import refuse_object
 from orchestrator.spec.spec_errors import ProblemAtPath, SpecError, key_text
-from workloads.own_code import code_folders
+from workloads.own_code import code_folders, entry_of_file
 from workloads.protocol import TimedWork, TrialRequest
 from workloads.turns import step_seconds
 
@@ -51,12 +51,15 @@ _OF_FIRST_ROUND = ("import_s", "check_s")
 class Bench:
     """A comparison, and its rounds so far; the first implementation is the baseline.
 
+    `left_out` are the arms that were asked for and cannot run here.
+
     A round has one trial of each arm, in the order of the plan. The last one may be under way.
     """
 
     spec: SweepSpec
     plan: Plan
     schedule: Schedule
+    left_out: tuple[ImpossibleArm, ...] = ()
     rounds: list[RunningRound] = field(default_factory=list)
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
@@ -64,9 +67,10 @@ class Bench:
         """Return what is going to be done, and for how long."""
         number = len(self.plan.arms)
         doing = "is timed" if number == 1 else "take turns"
+        left_out = (f"\n  cannot run {arm.arm.short_name}: {arm.reason}" for arm in self.left_out)
         return (
             f"{counted(number, 'implementation')} {doing} for {self.schedule.budget}. Ctrl-C keeps"
-            " the complete rounds"
+            f" the complete rounds{''.join(left_out)}"
         )
 
     def run(self, progress: Callable[[str], object]) -> None:
@@ -146,6 +150,7 @@ class Bench:
             run_id=self.id,
             workload=self.spec.workload_name,
             arms=self.plan.arms,
+            impossible=self.left_out,
             blocks=len(self.rounds),
             expected_trials=len(self.rounds) * len(self.plan.arms),
             trials=trials,
@@ -164,7 +169,9 @@ def make_bench(
     timed_work: TimedWork = "train",
     tell: Callable[[str], None] | None = None,
 ) -> Bench:
-    """Check a comparison; refuse it unless all of the implementations can run here.
+    """Check a comparison, and leave out the implementations that cannot run here.
+
+    Raise `Refusal` if none can. What never runs here is left out before a model is built.
 
     `timed` has the keys of a spec for what is timed: `workload`, or `model` and perhaps `data`.
     `overrides` are its settings, as `settings.KEY=YAML`. The device is an entry of
@@ -183,6 +190,8 @@ def make_bench(
             )
             for key in others
         )
+    usual = {"model": "build", "data": "load", "workload": ""}
+    timed = {key: entry_of_file(text, usual[key]) or text for key, text in timed.items()}
     name = timed.get("workload") or timed["model"].replace(":", "-")
     data = {
         "name": f"bench-{name.rpartition(':')[2].lower().replace('.', '-')}",
@@ -193,8 +202,10 @@ def make_bench(
         "baseline": implementations[0],
         "measure": {"mode": "timing", "of": timed_work},
     }
+    machine = hardware.classify(this_machine())
     try:
         spec = parse_spec(yaml.safe_dump(data, sort_keys=False), source="bench", folder=Path.cwd())
+        spec, left_out = _only_possible(spec, machine)
         refuse = partial(refuse_object, "bench", spec)
         spec = check_user_code(spec, on_cluster=False, refuse=refuse, tell=tell)
     except SpecError as error:  # its lines and keys are of a spec that nobody wrote
@@ -209,15 +220,32 @@ def make_bench(
             for problem in error.problems
         ]
         raise SpecError(error.source, problems) from None
-    plan = make_plan(spec, hardware.classify(this_machine()))
-    if plan.impossible:
-        reasons = [f"\n  {impossible.arm}: {impossible.reason}" for impossible in plan.impossible]
-        raise Refusal(f"expected implementations that can run here; cannot run{''.join(reasons)}")
+    spec, unfit = _only_possible(spec, machine)
+    plan = make_plan(spec, machine)
     if len(classes := {str(arm.hardware_class) for arm in plan.arms}) > 1:
         raise Refusal(
             f"--hardware: expected one of {'; '.join(sorted(classes))}; received {device}"
         )
-    return Bench(spec, plan, Schedule(budget))
+    return Bench(spec, plan, Schedule(budget), (*left_out, *unfit))
+
+
+def _only_possible(
+    spec: SweepSpec, machine: Sequence[hardware.HardwareClass]
+) -> tuple[SweepSpec, tuple[ImpossibleArm, ...]]:
+    """Return the spec with the implementations that can run here, and the arms that cannot.
+
+    The first one that can is the baseline. Raise `Refusal` if none can.
+    """
+    plan = make_plan(spec, machine)
+    if not plan.impossible:
+        return spec, ()
+    possible = {arm.arm.implementation for arm in plan.possible}
+    kept = tuple(name for name in spec.arms.implementations if name in possible)
+    if not kept:
+        reasons = [f"\n  {impossible.arm}: {impossible.reason}" for impossible in plan.impossible]
+        raise Refusal(f"expected implementations that can run here; cannot run{''.join(reasons)}")
+    arms = spec.arms.model_copy(update={"implementations": kept})
+    return spec.model_copy(update={"arms": arms, "baseline": kept[0]}), plan.impossible
 
 
 def _finished(run: TrialRun, arm: Arm, number: int, limits: DisturbanceLimits) -> FinishedTrial:

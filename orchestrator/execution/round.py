@@ -66,7 +66,12 @@ _ROOMY = 0.5
 """The used share of the node's memory up to which other trainers stay warm. It is lower than usual
 where several trainers start at once."""
 
-_PHASES = {"import": "loading the backend", "compile": "compiling"}
+_PHASES = {
+    "import": "loading the backend",
+    "load": "loading the data",
+    "check": "compiling, and comparing the mathematics",
+    "compile": "compiling",
+}
 
 
 class TrialReportedFailure(Exception):
@@ -308,11 +313,12 @@ class RunningRound:
         seen = set[str]()  # a loop enters a phase again and again
         for event in self._noted(trial, sampler):
             match event:
-                case protocol.PhaseBegan(phase) if phase in _PHASES:
-                    yield self._begins(trial, f"{_PHASES[phase]}{of_trial}")
-                case protocol.PhaseBegan(phase) if trial.is_own_code and phase not in seen:
+                case protocol.PhaseBegan(phase) if phase in seen:
+                    continue
+                case protocol.PhaseBegan(phase) if phase in _PHASES or trial.is_own_code:
                     seen.add(phase)
-                    yield self._begins(trial, f"in its phase {phase}{of_trial}")
+                    doing = _PHASES.get(phase, f"in its phase {phase}")
+                    yield self._begins(trial, f"{doing}{of_trial}")
         yield from self._new_progress()
         self._end_if_over(trial)
 

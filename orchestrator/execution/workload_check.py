@@ -21,7 +21,7 @@ from orchestrator.spec.reading import refuse_file
 from orchestrator.spec.spec_errors import ProblemAtPath, SpecError, nearest
 from workloads.backends.registry import backends
 from workloads.eligibility import is_installed
-from workloads.failures import LESS_MEMORY
+from workloads.failures import LESS_MEMORY, SAME_DATA
 from workloads.implementations import Implementation, parse_implementation
 from workloads.metrics import COST_METRICS, EPOCH_METRICS, OUTSIDE_OBJECTIVES, sliced_objectives
 from workloads.model_facts import (
@@ -225,8 +225,7 @@ def _expect_equal_data(name: str, facts: Mapping[str, ModelFacts]) -> None:
         shown = "; ".join(f"{backend}: {digest}" for backend, digest in digests.items())
         raise OwnModelUnusable(
             name,
-            f"expected the same data on every backend; received {shown}: draw random numbers by"
-            " NumPy with a fixed seed, and shuffle nothing without one",
+            f"expected the same data on every backend; received {shown}: {SAME_DATA}",
         )
 
 

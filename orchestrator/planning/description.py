@@ -12,6 +12,7 @@ from orchestrator.planning.pricing import describe_prices
 from orchestrator.spec import SweepSpec
 from orchestrator.spec.sections import FEWEST_BLOCKS
 from workloads.metrics import find_metric
+from workloads.script_scan import autologging_calls, callbacks_of_fit
 
 _MOST_NAMED = 3
 """Up to this many arms that cannot run for one reason are named; more are counted."""
@@ -24,6 +25,8 @@ def describe_plan(spec: SweepSpec, plan: Plan, stopped: Iterable[str] = ()) -> s
         *(f"  {line}" for line in _arms(plan)),
         *(f"  {line}" for line in _too_few(spec, plan)),
         *(f"  {line}" for line in _data(spec)),
+        *(f"  {line}" for line in _order(spec)),
+        *(f"  {line}" for line in _left_out(spec)),
         *(f"  {line}" for line in (*_models(spec, plan), *_measuring(plan))),
         *stopped,
         *describe_prices(spec.prices, (arm.hardware for arm in plan.arms)),
@@ -96,6 +99,26 @@ def _models(spec: SweepSpec, plan: Plan) -> Iterator[str]:
 def _data(spec: SweepSpec) -> Iterator[str]:
     if spec.model is not None and spec.data is None:
         yield "random data: times only, no losses and no metrics of the model"
+
+
+def _order(spec: SweepSpec) -> Iterator[str]:
+    """Write why the batches of an own model keep the order of the data."""
+    facts, chosen = spec.model_facts, spec.settings.get("shuffle")
+    carried = facts.carried if facts else ()
+    if carried and chosen is None:
+        yield f"batches in the order of the data: {', '.join(carried)} carries its state on"
+    elif carried and chosen:
+        yield f"batches are shuffled, although {', '.join(carried)} carries its state on"
+    elif spec.model is not None and chosen is False:
+        yield "batches in the order of the data (settings.shuffle)"
+
+
+def _left_out(spec: SweepSpec) -> Iterator[str]:
+    """Write what the user's files do in a training of their own, and trials do not."""
+    for line, names in callbacks_of_fit(spec.workload_name) if spec.model else ():
+        yield f"trials train without the callbacks of fit at {line}: {', '.join(names)}"
+    if lines := [*autologging_calls(spec.workload_name)]:
+        yield f"MLflow's autologging at {', '.join(lines)} is switched off in trials"
 
 
 def _measuring(plan: Plan) -> Iterator[str]:

@@ -66,8 +66,9 @@ class _Study(optuna.Study):
 class Suggester:
     """A source of configs that asks Optuna, and reports the results of blocks to it.
 
-    Listed configs come in the order of the spec, configs of a grid in a random order. An error in
-    a sampler or a pruner of the user's stops the sweep: it is raised as `Stopped`.
+    Listed configs come in the order of the spec, configs of a grid in a random order; the first
+    configs of a spec come before suggestions. An error in a sampler or a pruner of the user's stops
+    the sweep: it is raised as `Stopped`.
     """
 
     def __init__(self, search: Search, seed: int) -> None:
@@ -104,6 +105,9 @@ class Suggester:
             unseen = (config for config in self._points if canonical(config) not in self._seen)
             point = next(unseen, None)
             return None if point is None else self._open_block(index, point, self._study.ask())
+        unseen = (c for c in self._search.first if canonical(c) not in self._seen)
+        if (first := next(unseen, None)) is not None:
+            return self._suggest_given(index, first)
         if self._study.is_stopped:
             return None
         for attempt in range(_ATTEMPTS):

@@ -28,6 +28,7 @@ def inconsistencies(spec: SweepSpec) -> list[ProblemAtPath]:
     return [
         *_search(spec),
         *_listed_configs(spec.search.listed),
+        *_first_configs(spec.search),
         *_size(spec.search),
         *arms,
         *([] if arms else _references(spec)),  # they may name what is misspelt
@@ -161,6 +162,27 @@ def _listed_configs(configs: Sequence[Config]) -> Iterator[ProblemAtPath]:
             yield ProblemAtPath(
                 (*_CONFIGS, index), "each config once", f"search.configs[{first}] again"
             )
+
+
+def _first_configs(search: space.Search) -> Iterator[ProblemAtPath]:
+    """Report first configs without a sampler that suggests others, or outside of the space."""
+    path = ("search", "first")
+    if search.first and search.sampler.configs_from != "sampler":
+        expected = "no configs to begin with, because the sampler suggests none"
+        yield ProblemAtPath(path, expected, shown_value(search.sampler.name), "remove first")
+        return
+    for index, config in enumerate(search.first):
+        names = [name for name in search.space if search.is_active(name, config)]
+        expected = f"the parameters of search.space ({', '.join(names)})"
+        for name, value in config.items():
+            if name not in names:
+                hint = nearest(name, names)
+                yield ProblemAtPath((*path, index, name), expected, f"{name!r}", hint)
+            elif not search.space[name].contains(value):
+                values = f"a value of search.space.{name} ({_described(search.space[name])})"
+                yield ProblemAtPath((*path, index, name), values, shown_value(value))
+        if missing := [name for name in names if name not in config]:
+            yield ProblemAtPath((*path, index), expected, f"no {' and no '.join(missing)}")
 
 
 def _size(search: space.Search) -> Iterator[ProblemAtPath]:

@@ -1,5 +1,6 @@
 """Types of the fields of a spec, and the base class of its models."""
 
+import re
 from typing import Annotated, Any, TypeAlias
 
 import pydantic
@@ -8,6 +9,8 @@ from pydantic_core import CoreSchema, PydanticCustomError
 from orchestrator.core.selectors import split_arm_text
 from orchestrator.core.trial import ConfigValue, is_number
 from workloads import implementations
+from workloads.own_code import entry_of_file
+from workloads.registry import ENTRY_PATTERN
 
 Json: TypeAlias = dict[str, Any]
 """A part of a JSON Schema."""
@@ -52,6 +55,20 @@ def refusal(
 def missing(expected: str) -> PydanticCustomError:
     """Return the error of a validator for a key that has no value, and needs one."""
     return PydanticCustomError("missing", "{expected}", {"expected": expected})
+
+
+def entry_name(text: str, function: str) -> str:
+    """Return the entry of a user's function, `package.module:NAME`; a file stands for its module.
+
+    `function` is the name for a file without one. Raise a refusal for any other text.
+    """
+    entry = entry_of_file(text, function) or text
+    if not re.fullmatch(ENTRY_PATTERN, entry):
+        raise refusal(
+            "module:function of a module that Python can import from here",
+            hint=f"mine:{function}, or mine.py:{function}, for {function}() in mine.py",
+        )
+    return entry
 
 
 def as_tuple(value: Any) -> Any:

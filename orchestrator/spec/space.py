@@ -335,6 +335,16 @@ class Search(fields.Strict):
         default_factory=dict,
         description="The parameters that vary, each with a list of values or a range.",
     )
+    first: Annotated[
+        tuple[Mapping[fields.ParameterName, fields.ScalarValue], ...],
+        BeforeValidator(fields.as_tuple),
+    ] = Field(
+        (),
+        description=(
+            "Configs to begin with, such as the one that you use now; the sampler suggests the"
+            " rest."
+        ),
+    )
     objectives: Mapping[fields.MetricName, Objective] = Field(
         default_factory=dict,
         description="The metrics that the sampler reads, each with its direction.",

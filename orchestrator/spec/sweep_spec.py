@@ -23,10 +23,20 @@ from orchestrator.core.criteria import (
 )
 from orchestrator.core.records import Direction
 from orchestrator.spec import sections
-from orchestrator.spec.fields import ArmText, Json, PositiveInt, Strict, Text, missing, refusal
+from orchestrator.spec.fields import (
+    ArmText,
+    Json,
+    PositiveInt,
+    Strict,
+    Text,
+    entry_name,
+    missing,
+    refusal,
+)
 from orchestrator.spec.space import MOST_REPEATS, Search
 from workloads.metrics import FRESH_ONLY
 from workloads.model_facts import Inspection, ModelFacts
+from workloads.own_code import entry_of_file
 from workloads.registry import BUILT_IN, ENTRY_PATTERN, own_model_name
 
 WorkloadName: TypeAlias = Annotated[
@@ -42,8 +52,10 @@ WorkloadName: TypeAlias = Annotated[
 ]
 
 
-EntryName: TypeAlias = Annotated[str, StringConstraints(pattern=f"^{ENTRY_PATTERN}$")]
-"""The entry of a user's function: `package.module:NAME`."""
+EntryName: TypeAlias = Annotated[
+    str, WithJsonSchema({"type": "string", "pattern": rf"^({ENTRY_PATTERN}|.+\.py(:\w+)?)$"})
+]
+"""The entry of a user's function: `package.module:NAME`, or `file.py:NAME`."""
 
 
 def _or_file_name(schema: Json) -> None:
@@ -141,6 +153,16 @@ class SweepSpec(Strict):
         (), description="Published results, shown next to yours."
     )
 
+    @field_validator("model")
+    @classmethod
+    def _builds(cls, model: str | None) -> str | None:
+        return None if model is None else entry_name(model, "build")
+
+    @field_validator("data")
+    @classmethod
+    def _loads(cls, data: str | None) -> str | None:
+        return None if data is None else entry_name(data, "load")
+
     @field_validator("workload")
     @classmethod
     def _is_given_unless_a_model_is(
@@ -149,6 +171,7 @@ class SweepSpec(Strict):
         if "model" not in values.data:  # it is refused already
             return workload
         model, data = values.data["model"], values.data.get("data")
+        workload = workload and (entry_of_file(workload) or workload)
         if model is not None and workload is not None:
             hint = "remove workload, or model and data"
             raise refusal("a workload or a model", "both", hint=hint)

@@ -38,6 +38,14 @@ def configure(trial: Context) -> dict[str, float]:
         return {}
 
 
+def autologging_integrations(trial: Context) -> dict[str, float]:
+    """Return how many of MLflow's integrations log by themselves in this process."""
+    from mlflow.utils.autologging_utils import AUTOLOGGING_INTEGRATIONS
+
+    configs = AUTOLOGGING_INTEGRATIONS.values()
+    return {"switched_on": float(sum(not config.get("disable") for config in configs))}
+
+
 def kept_accuracy(trial: Context) -> dict[str, float]:
     import keras
 

@@ -102,3 +102,17 @@ def test_an_error_around_that_of_a_layer_has_both_in_its_first_line_and_no_colou
         "Arguments received by LSTM.call():",
         "  • sequences=tf.Tensor",
     ]
+
+
+def test_the_first_line_of_an_error_has_its_reason_and_no_calls_of_a_framework() -> None:
+    calls = (
+        'Detected at node GatherV2 defined at (most recent call last):\n  File "a.py", line 3\n\n'
+    )
+    graph = f"Graph execution error:\n\n{calls}indices[3,2] = 101 is not in [0, 5)\n\t [[node]]"
+    state = 'Error(s) in loading state_dict for Linear:\n\tMissing key(s) in state_dict: "bias". '
+    for text, reason in (
+        (graph, "Graph execution error: indices[3,2] = 101 is not in [0, 5)"),
+        (state, 'Error(s) in loading state_dict for Linear: Missing key(s) in state_dict: "bias".'),
+        ("units:", "units:"),
+    ):
+        assert describe_error(ValueError(text), None).splitlines()[0] == f"ValueError: {reason}"

@@ -4,11 +4,14 @@ A tree is one array, or a tuple or dict of trees. A list counts as a tuple, as i
 empty tree: a model whose loss is inside it has no targets.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
 ArrayTree: TypeAlias = Any
 """One array, a tuple or dict of array trees, or None."""
+
+_SHOWN = 6
+"""The most arrays whose shapes a message has."""
 
 
 def map_arrays(function: Callable[[Any], Any], tree: ArrayTree) -> ArrayTree:
@@ -44,6 +47,14 @@ def named_arrays(tree: ArrayTree, name: str = "") -> Iterator[tuple[str, Any]]:
             yield from named_arrays(branch, f"{name}[{index}]")
     else:
         yield name, tree
+
+
+def shapes_text(named: Iterable[tuple[str, Any]]) -> str:
+    """Write the shapes of arrays with their names; the number of the rest if there are many."""
+    every = [*named]
+    texts = [f"{name} of shape {tuple(array.shape)}".strip() for name, array in every[:_SHOWN]]
+    hidden = len(every) - _SHOWN
+    return ", ".join([*texts, *([f"and {hidden} more"] if hidden > 0 else [])])
 
 
 def is_single_array(tree: ArrayTree) -> bool:

@@ -83,6 +83,17 @@ class DataSet:
     validation: Samples
 
 
+def full_batches(samples: Samples, batch_size: int, part: str) -> Samples:
+    """Return the samples of full batches; raise `DataError` if there are none."""
+    count = len(samples) - len(samples) % batch_size
+    if not count:
+        raise DataError(
+            f"{part}: expected at least one batch of {batch_size} samples for a stateful model;"
+            f" received {len(samples)}: use more data, or a smaller batch_size"
+        )
+    return samples.first(count)
+
+
 _CHECKED_BYTES = 2**26
 """Values are checked in blocks of this size: an array may be mapped, and larger than the memory."""
 

@@ -17,11 +17,18 @@ import numpy as np
 
 from workloads.backends.full_memory import memory_complaint
 from workloads.backends.loading import load_framework
-from workloads.data.array_trees import arrays_of, is_single_array
+from workloads.backends.stack_call import LEFT_PADDED
+from workloads.data.array_trees import arrays_of, is_single_array, shapes_text
 from workloads.data.class_weights import with_class_weights
 from workloads.data.samples import DataSet, Samples, batches_not_finite
+from workloads.diagnostics.failed_pass import failed_pass
+from workloads.diagnostics.value_ranges import (
+    extreme_samples,
+    find_unusual_padding,
+    find_value_out_of_range,
+)
 from workloads.entry import explain_other_package
-from workloads.failures import LESS_MEMORY, BadRequest, DataError, NonFinite, TrialError
+from workloads.failures import LESS_MEMORY, SAME_DATA, BadRequest, DataError, NonFinite, TrialError
 from workloads.implementations import AUTO, Implementation, parse_implementation
 from workloads.model_facts import (
     ArmFact,
@@ -94,6 +101,8 @@ def inspect_own_model(request: InspectionRequest) -> Inspection:
         text = describe_error(error, read_code(request.workload))
         if isinstance(error, KeyError) and error.args and error.args[0] not in request.probes[0]:
             text += f"\nadd {error.args[0]} to settings or search.space, if it is one of yours"
+        if passed := failed_pass(error):
+            text += f"\n{passed} of a training step failed"
         if memory_complaint(error) is not None:
             text += f"\nthe memory of this machine does not suffice for the model: {LESS_MEMORY}"
         return ModelFault(kind, f"{text}\n{advice}" if advice else text)
@@ -161,6 +170,7 @@ class _Inspector:
         self._request, self._functions = request, imported.functions
         self._format = imported.number_format
         self._reason_as_written: str | None = None
+        self._padding: str | None = None
         self._probes = [check_settings(OwnModelSettings, probe) for probe in request.probes]
 
     def inspect(self) -> ModelFacts:
@@ -177,18 +187,24 @@ class _Inspector:
             else random_data(model, batch_size, location_of(self._functions.build))
         )
         self._expect_classes(data)
+        if self._functions.load is not None:
+            if found := find_value_out_of_range(model, data):
+                raise DataError(f"{location_of(self._functions.load)}: {found}")
+            self._padding = find_unusual_padding(model, data)
         try:
             metrics = self._try_one_batch(model, data, batch_size)
         except _FailsHere as error:
             metrics = self._try_without_cudnn(first, data, batch_size, error)
             self._reason_as_written = str(error)
         _expect_recordable(metrics, location_of(self._functions.build))
+        from workloads.models.layers import stateful_layers  # noqa: PLC0415 - imports Keras
+
         arms = list[ArmFact]()
         for index, probe in enumerate(self._probes):
             arms += self._examine(self._with_initial_weights(probe, data), index)
         if not has_data:
             return ModelFacts((), None, tuple(arms))
-        return ModelFacts(metrics, data.digest, tuple(arms))
+        return ModelFacts(metrics, data.digest, tuple(arms), carried=stateful_layers(model))
 
     def _inspect_module(
         self, own: OwnModule, settings: Mapping[str, Any], batch_size: int
@@ -201,7 +217,10 @@ class _Inspector:
             raise no_random_data_for_module(own.location)
         data = self._load_once(settings, batch_size)
         code = read_code(asked.workload)
-        names = module_inspection.try_module(own, data, location_of(load), asked.timed_work, code)
+        tried = module_inspection.try_module(
+            own, data, location_of(load), asked.timed_work, code, batch_size
+        )
+        names = tried.metrics
         _expect_recordable(names, own.location)
         modules = [own, *(self._build(p.as_user_settings()) for p in self._probes[1:])]
         arms = [
@@ -214,6 +233,7 @@ class _Inspector:
             data.digest,
             tuple(arms),
             validation_metrics=tuple(f"val_{name}" for name in names[1:]),
+            carried=tried.carried,
         )
 
     def _build(self, settings: Mapping[str, Any]) -> Any:
@@ -234,8 +254,7 @@ class _Inspector:
             assert self._functions.load is not None  # it has just been called
             raise DataError(
                 f"{location_of(self._functions.load)}: expected the same data from each call with"
-                " the same settings; received others: draw random numbers by NumPy with a fixed"
-                " seed, such as numpy.random.default_rng(7), and shuffle nothing without one"
+                f" the same settings; received others: {SAME_DATA}"
             )
         suspects = recorded.read & set(self._request.searched)
         for probe in self._probes[1:]:
@@ -315,6 +334,9 @@ class _Inspector:
         model.run_eagerly = True
         try:
             names = self._try(model, data.train.first(count), "the first batch")
+            extremes = extreme_samples(data, count)
+            if extremes is not None:
+                self._try(model, extremes, "the samples with the least and the largest values")
             for which, batch in batches_not_finite(data, count):
                 self._try(model, batch, f"{which}, which has a value that is NaN or infinite")
         finally:
@@ -343,7 +365,7 @@ class _Inspector:
         import keras  # noqa: PLC0415 - the framework of this process
 
         location = location_of(self._functions.load or self._functions.build)
-        received = f"x of {_shapes(batch.inputs)}, y of {_shapes(batch.targets)}"
+        received = f"x {_shapes(batch.inputs)}, y {_shapes(batch.targets)}"
         expected = f"{location}: expected data for a model that {_model_shapes(model)}"
         if not _takes(model, batch.inputs):
             raise DataError(f"{expected}; received {received}: {_OTHER_SHAPES}")
@@ -365,9 +387,10 @@ class _Inspector:
             if _is_in_user_code(error, self._request.workload):
                 raise
             backend, work = keras.backend.backend(), self._request.timed_work
+            passed, reason = failed_pass(error), describe_error(error, None).splitlines()[0]
             raise _FailsHere(
                 f"Keras on {backend} cannot {work} the model as it is written:"
-                f" {describe_error(error, None).splitlines()[0]}",
+                f" {f'{passed}: ' if passed else ''}{reason}",
                 location,
                 f"the model {_model_shapes(model)}; received {received}. If they do not fit:"
                 f" {_OTHER_SHAPES}",
@@ -394,7 +417,11 @@ class _Inspector:
                 reason = self._format and self._format.refusal_reason(implementation)
                 if implementation.kernel == AUTO:
                     reason = reason or self._reason_as_written
-                yield ArmFact(probe, text, device, reason or examination.reason, is_masked)
+                reason = reason or examination.reason
+                in_library = is_masked or implementation.kernel == "fused"
+                if self._padding and examination.is_masked and in_library:
+                    reason = reason or f"{LEFT_PADDED}: {self._padding}"
+                yield ArmFact(probe, text, device, reason, is_masked)
 
 
 def _expect_recordable(names: tuple[str, ...], location: str) -> None:
@@ -424,7 +451,7 @@ def _config_digest(model: Any) -> str:
 
 def _shapes(tree: Any) -> str:
     """Write the shapes of one array, or of the arrays of a tree."""
-    return f"shape {' and '.join(str(tuple(array.shape)) for array in arrays_of(tree))}"
+    return shapes_text(("", array) for array in arrays_of(tree))
 
 
 def _takes(model: Any, inputs: Any) -> bool:

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from workloads.backends.feeding import packed, with_float_type
-from workloads.data.array_trees import arrays_of, map_arrays
-from workloads.data.samples import DataSet, Samples, batches_not_finite
+from workloads.data.array_trees import arrays_of, map_arrays, shapes_text
+from workloads.data.samples import DataSet, Samples, batches_not_finite, full_batches
+from workloads.diagnostics.value_ranges import extreme_samples
 from workloads.eligibility import module_ineligibility_reason
 from workloads.failures import BadRequest, DataError, NonFinite, TrialError
 from workloads.implementations import Implementation, parse_implementation
 from workloads.model_facts import ArmFact
+from workloads.modules.calling import call_with
+from workloads.modules.carried_state import find_carried_state, restore_kept
 from workloads.modules.compiling import compile_refusal_reason
 from workloads.modules.module_run import (
     LOW_PRECISION,
-    call_with,
     expect_loss,
     float_type_of,
     make_optimizer,
 )
-from workloads.modules.own_module import OwnModule
+from workloads.modules.own_module import OwnModule, set_mode
 from workloads.own_code import CodeFiles, describe_error
 from workloads.protocol import Device, TimedWork
 
@@ -46,64 +50,172 @@ def try_module(
     location: str,
     timed_work: TimedWork,
     code: CodeFiles | None,
-) -> tuple[str, ...]:
-    """Run the timed work on a few samples; return the names of the metrics of validation.
+    batch_size: int,
+) -> TriedModule:
+    """Run the timed work on a few samples, and validate on them.
 
-    Samples with values that are NaN or infinite are tried as well. `location` is the function that
-    returned the data. Raise `BadRequest` for functions that do not keep their contract, `DataError`
-    for data that the module does not take, `NonFinite` for a loss, a metric or an output that is
-    NaN or infinite.
+    A module that carries a state from batch to batch is tried on two full batches in the order of
+    the data. Samples with values that are NaN or infinite are tried as well. `location` is the
+    function that returned the data. Raise `BadRequest` for functions that do not keep their
+    contract, `DataError` for data that the module does not take, `NonFinite` for a loss, a metric
+    or an output that is NaN or infinite.
     """
     optimizer = None
     if timed_work == "train":
         expect_loss(own)
         optimizer = make_optimizer(own, own.module)
-    first = data.train.first(_MOST_SAMPLES)
-    names = _try(own, optimizer, _tensors(own, first), location, code, "the first batch")
+    trial = _ModuleTrial(own, optimizer, location, code)
+    first = _tensors(own, data.train.first(_MOST_SAMPLES))
+    carried = find_carried_state(own.module, first[0])
+    names = trial.run(first, "the first batch")
+    if carried:
+        restore_kept(own.module, carried)
+        full = full_batches(data.train, batch_size, f"{location}: train").first(2 * batch_size)
+        full_batches(data.validation, batch_size, f"{location}: validation")
+        for number in range(len(full) // batch_size):
+            rows = slice(number * batch_size, (number + 1) * batch_size)
+            batch = full.map(lambda array, rows=rows: array[rows])
+            trial.run(_tensors(own, batch), f"batch {number + 1}")
+    extremes = extreme_samples(data, _MOST_SAMPLES)
+    if extremes is not None:
+        restore_kept(own.module, carried)
+        trial.run(_tensors(own, extremes), "the samples with the least and the largest values")
     for where, samples in batches_not_finite(data, _MOST_SAMPLES):
-        which = f"{where}, which has a value that is NaN or infinite"
-        _try(own, optimizer, _tensors(own, samples), location, code, which)
-    return names
-
-
-def _try(
-    own: OwnModule,
-    optimizer: Any,
-    batch: tuple[Any, ...],
-    location: str,
-    code: CodeFiles | None,
-    which: str,
-) -> tuple[str, ...]:
-    """Predict a batch, or with an optimizer train on it; return the names of the metrics.
-
-    `which` names the batch in the message if a result is NaN or infinite.
-    """
-    received = f"x of {_shapes(batch[0])}"
+        restore_kept(own.module, carried)
+        trial.run(_tensors(own, samples), f"{where}, which has a value that is NaN or infinite")
+    restore_kept(own.module, carried)
     if optimizer is not None:
-        received += f" and y of {_shapes(batch[1])}"
-    try:
-        outputs = call_with(own.module, batch[0])
-        values = {} if optimizer is None else _train_once(own, optimizer, outputs, batch)
-    except TrialError:
-        raise
-    except (ValueError, TypeError, RuntimeError, IndexError) as error:
-        reason = describe_error(error, code).splitlines()[0]
-        raise DataError(
-            f"{location}: expected data for the module of {own.location}; received {received}:"
-            f" return arrays of the shapes that its forward takes. It said: {reason}"
-        ) from error
-    names = tuple(values)
-    if optimizer is None:
-        totals = [leaf.detach().double().sum() for leaf in _tensors_of(outputs)]
-        values = {f"output {number}": float(total) for number, total in enumerate(totals)}
-    faults = [name for name, value in values.items() if not _is_finite(value)]
-    if faults:
-        raise NonFinite(
-            f"{own.location}: expected finite numbers for {which}; {' and '.join(faults)}"
-            f" {'is' if len(faults) == 1 else 'are'} NaN or infinite, with {received}: look for"
-            " missing or very large values in the data, and at the loss"
+        trial.validate(_tensors(own, data.validation.first(_MOST_SAMPLES)))
+    restore_kept(own.module, carried)
+    return TriedModule(names, tuple(sorted(".".join(filter(None, key)) for key in carried)))
+
+
+@dataclass(frozen=True, slots=True)
+class TriedModule:
+    """The names of a module's metrics of validation, and the attributes that carry its state."""
+
+    metrics: tuple[str, ...]
+    carried: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _ModuleTrial:
+    """A module that is tried on batches; without an optimizer it predicts them."""
+
+    own: OwnModule
+    optimizer: Any
+    location: str
+    """The function that returned the data."""
+
+    code: CodeFiles | None
+
+    def run(self, batch: tuple[Any, ...], which: str) -> tuple[str, ...]:
+        """Train on a batch, or predict it; return the names of the metrics.
+
+        `which` names the batch in the message if a result is NaN or infinite.
+        """
+        own = self.own
+        set_mode(own.module, training=self.optimizer is not None)
+        with self._doing("the forward pass", batch):
+            outputs = call_with(own.module, batch[0])
+        if self.optimizer is None:
+            totals = [leaf.detach().double().sum() for leaf in _tensors_of(outputs)]
+            values = {f"output {number}": float(total) for number, total in enumerate(totals)}
+        else:
+            values = self._train(outputs, batch)
+        faults = [name for name, value in values.items() if not _is_finite(value)]
+        if faults:
+            raise NonFinite(
+                f"{own.location}: expected finite numbers for {which}; {' and '.join(faults)}"
+                f" {'is' if len(faults) == 1 else 'are'} NaN or infinite, with"
+                f" {_received(batch)}: look for missing or very large values in the data, and at"
+                " the loss"
+            )
+        return () if self.optimizer is None else tuple(values)
+
+    def validate(self, batch: tuple[Any, ...]) -> None:
+        """Compute loss and metrics of a batch in eval mode, as the validation of a trial does."""
+        set_mode(self.own.module, training=False)
+        with torch.no_grad():
+            with self._doing("the forward pass in eval mode", batch):
+                outputs = call_with(self.own.module, batch[0])
+            self._loss_and_metrics(outputs, batch, in_mode=" in eval mode")
+
+    def _train(self, outputs: Any, batch: tuple[Any, ...]) -> dict[str, float]:
+        """Train on a batch; return the values of the loss and of the user's metrics."""
+        loss, values = self._loss_and_metrics(outputs, batch)
+        if not loss.requires_grad:
+            raise self._not_a_loss(loss)
+        with self._doing("the backward pass", batch):
+            loss.backward()
+        with self._doing("the step of the optimizer", batch):
+            self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return values
+
+    def _loss_and_metrics(
+        self, outputs: Any, batch: tuple[Any, ...], in_mode: str = ""
+    ) -> tuple[Any, dict[str, float]]:
+        own = self.own
+        assert own.loss is not None
+        with self._doing(f"the function loss{in_mode}", batch):
+            loss = own.loss(outputs, *batch[1:])
+        if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
+            raise self._not_a_loss(loss, in_mode)
+        values = {"loss": float(loss.detach())}
+        if own.measure is not None:
+            with torch.no_grad(), self._doing(f"the function metrics{in_mode}", batch):
+                measured = own.measure(outputs, *batch[1:2])
+            if not isinstance(measured, dict) or not all(_is_number(v) for v in measured.values()):
+                raise BadRequest(
+                    f"{own.location}: expected metrics(outputs, targets) next to it to return a"
+                    " dict of names and numbers, the means of the batch; received"
+                    f" {_described(measured)}"
+                )
+            values |= {str(name): float(value) for name, value in measured.items()}
+        return loss, values
+
+    def _not_a_loss(self, received: Any, in_mode: str = "") -> BadRequest:
+        return BadRequest(
+            f"{self.own.location}: expected loss(outputs, targets) next to it to return a tensor"
+            f" with one element that depends on the weights; received {_described(received)}"
+            f"{in_mode}"
         )
-    return names
+
+    @contextmanager
+    def _doing(self, step: str, batch: tuple[Any, ...]) -> Iterator[None]:
+        """Raise an error of the user's code, or of PyTorch for it, with the step that failed."""
+        try:
+            yield
+        except TrialError:
+            raise
+        except (ValueError, TypeError, RuntimeError, IndexError) as error:
+            reason = describe_error(error, self.code).splitlines()[0]
+            if step == "the forward pass":
+                raise DataError(
+                    f"{self.location}: expected data for the module of {self.own.location};"
+                    f" received {_received(batch)}: return arrays of the shapes that its forward"
+                    f" takes. It said: {reason}"
+                ) from error
+            raise BadRequest(
+                f"{self.own.location}: {step} failed, with {_received(batch)}: {reason}"
+            ) from error
+
+
+def _received(batch: tuple[Any, ...]) -> str:
+    """Write the shapes of the inputs, and of the targets if there are some."""
+    shapes = [
+        f"{name} {_shapes(tree)}{_range_text(tree)}"
+        for name, tree in zip("xy", batch, strict=False)
+    ]
+    return " and ".join(shapes)
+
+
+def _range_text(tree: Any) -> str:
+    """Write the range of one tensor of whole numbers."""
+    if not isinstance(tree, torch.Tensor) or tree.is_floating_point() or tree.is_complex():
+        return ""
+    return f" ({int(tree.min())} to {int(tree.max())})"
 
 
 def examine_module(
@@ -144,32 +256,6 @@ def _tensors(own: OwnModule, samples: Samples) -> tuple[Any, ...]:
     return batch
 
 
-def _train_once(
-    own: OwnModule, optimizer: Any, outputs: Any, batch: tuple[Any, ...]
-) -> dict[str, float]:
-    """Train on a batch; return the values of the loss and of the user's metrics."""
-    assert own.loss is not None
-    loss = own.loss(outputs, *batch[1:])
-    if not isinstance(loss, torch.Tensor) or loss.numel() != 1 or not loss.requires_grad:
-        raise BadRequest(
-            f"{own.location}: expected loss(outputs, targets) next to it to return a tensor with"
-            f" one element that depends on the weights; received {_described(loss)}"
-        )
-    values = {"loss": float(loss.detach())}
-    if own.measure is not None:
-        with torch.no_grad():
-            measured = own.measure(outputs, batch[1])
-        if not isinstance(measured, dict) or not all(_is_number(v) for v in measured.values()):
-            raise BadRequest(
-                f"{own.location}: expected metrics(outputs, targets) next to it to return a dict of"
-                f" names and numbers, the means of the batch; received {_described(measured)}"
-            )
-        values |= {str(name): float(value) for name, value in measured.items()}
-    loss.backward()
-    optimizer.step()
-    return values
-
-
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) or (
         isinstance(value, torch.Tensor) and value.numel() == 1
@@ -187,7 +273,7 @@ def _tensors_of(outputs: Any) -> list[torch.Tensor]:
 
 def _shapes(tree: Any) -> str:
     """Write the shapes of one tensor, or of the tensors of a tree."""
-    return f"shape {' and '.join(str(tuple(tensor.shape)) for tensor in arrays_of(tree))}"
+    return shapes_text(("", array) for array in arrays_of(tree))
 
 
 def _described(value: Any) -> str:

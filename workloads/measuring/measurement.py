@@ -19,9 +19,9 @@ from workloads.backends.loading import import_framework, load_framework
 from workloads.context import Context
 from workloads.data.array_trees import arrays_of
 from workloads.data.class_weights import with_class_weights
-from workloads.data.samples import DataSet, Samples
+from workloads.data.samples import DataSet, Samples, full_batches
 from workloads.eligibility import module_ineligibility_reason
-from workloads.failures import LESS_MEMORY, DataError, NotPossible, OutOfMemory
+from workloads.failures import LESS_MEMORY, NotPossible, OutOfMemory
 from workloads.modules.own_module import OwnModule
 from workloads.own_code import without_colours
 from workloads.protocol import MODEL_KIND, MODULE_KIND, RECURRENT_LAYERS
@@ -90,7 +90,8 @@ def _train(
     metrics |= training.time_single_steps(run, trial)
     metrics |= measure_utilization(trial, framework, metrics)
     if trained is not None:
-        keep_model(trained, trial, lambda: task.build(settings, trial, data))
+        samples = run.validation.first(run.batch_size)
+        keep_model(trained, trial, lambda: task.build(settings, trial, data), samples)
     return metrics
 
 
@@ -286,7 +287,8 @@ def make_run(
 ) -> TrainingRun:
     """Report the data of a trial, and return its run, in the batch order of the trial's seed.
 
-    A stateful model has full batches only, in the order of the data; only their samples count.
+    A stateful model has full batches only, by default in the order of the data; only their samples
+    count.
     """
     import keras  # noqa: PLC0415 - the framework of this process
 
@@ -298,13 +300,14 @@ def make_run(
         train = with_class_weights(train, plan.class_weight)
     number_format = keras.config.floatx()
     train, validation = (with_float_type(part, number_format) for part in (train, validation))
-    if is_stateful(model):
-        train = _full_batches(train, batch_size, "train")
-        validation = _full_batches(validation, batch_size, "validation")
-    else:
+    carries_state = is_stateful(model)
+    if plan.shuffle if plan.shuffle is not None else not carries_state:
         train = reorder(train, np.random.default_rng([trial.seed, 1]).permutation(len(train)))
-        if trial.measure == "timing" and len(train) > batch_size:
-            train = _full_batches(train, batch_size, "train")
+    if carries_state:
+        train = full_batches(train, batch_size, "train")
+        validation = full_batches(validation, batch_size, "validation")
+    elif trial.measure == "timing" and len(train) > batch_size:
+        train = full_batches(train, batch_size, "train")
     trial.dataset(
         data.name,
         digest=data.digest,
@@ -351,13 +354,3 @@ def _sequence_length(samples: Samples) -> int:
     shapes = [array.shape for array in arrays_of(samples.inputs)]
     lengths = [shape[1] for axes in (3, 2) for shape in shapes if len(shape) >= axes]
     return int(lengths[0]) if lengths else 1
-
-
-def _full_batches(samples: Samples, batch_size: int, part: str) -> Samples:
-    count = len(samples) - len(samples) % batch_size
-    if not count:
-        raise DataError(
-            f"{part}: expected at least one batch of {batch_size} samples for a stateful model;"
-            f" received {len(samples)}: use more data, or a smaller batch_size"
-        )
-    return samples.first(count)

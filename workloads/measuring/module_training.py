@@ -23,6 +23,7 @@ from workloads.measuring.keras_clocks import LEAST_WINDOWS, time_warm_up
 from workloads.measuring.sliced_predictions import Predictions, place_batches
 from workloads.measuring.step_times import step_metrics
 from workloads.measuring.turn_clock import TurnClock
+from workloads.models.checkpoint import report_not_kept
 from workloads.modules import compiling
 from workloads.modules.module_evidence import prove_module
 from workloads.modules.module_run import ModuleRun
@@ -231,7 +232,7 @@ def _nothing_compiled(run: ModuleRun) -> Iterator[None]:
 def _keep(run: ModuleRun, trial: Context) -> None:
     """Keep the trained weights as the module's `state_dict`.
 
-    The text `model_not_kept.txt` has the reason if that fails: the measurements count.
+    A text and a fact of the trial have the reason if that fails: the measurements count.
     """
     try:
         with tempfile.TemporaryDirectory() as folder:
@@ -239,4 +240,4 @@ def _keep(run: ModuleRun, trial: Context) -> None:
             torch.save(run.module.state_dict(), file)
             trial.checkpoint(file)
     except Exception as error:  # noqa: BLE001 - memory, disk, or a limit
-        trial.artifact("model_not_kept.txt", f"{type(error).__name__}: {error}")
+        report_not_kept(trial, error)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +13,13 @@ from typing import Any
 import numpy as np
 
 from workloads.context import Context
+from workloads.data.samples import Samples
+from workloads.model_facts import NOT_KEPT
 from workloads.models.canonical_weights import CanonicalLayer, Weights
+from workloads.own_code import describe_error
+
+_AUTOMATIC = re.compile(r"(?P<name>.*?)(_(?P<number>\d+))?")
+"""The name of a layer, perhaps with the number that Keras counts for each class."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +28,7 @@ class Checkpoint:
 
     recurrent: list[CanonicalLayer]
     others: dict[str, Weights]
-    """By the names of the layer and the variable."""
+    """By the layer, and the number of the variable in it."""
 
 
 def read_checkpoint(model: Any) -> Checkpoint:
@@ -47,31 +55,66 @@ def apply_checkpoint(model: Any, checkpoint: Checkpoint) -> None:
         variable.assign(checkpoint.others[name])
 
 
-def keep_model(trained: Checkpoint, trial: Context, build: Callable[[], Any]) -> None:
+def keep_model(
+    trained: Checkpoint, trial: Context, build: Callable[[], Any], samples: Samples
+) -> None:
     """Keep weights in the model as its author wrote it, which `build` returns.
 
-    The text `model_not_kept.txt` has the reason if that fails: the measurements count.
+    A model that waits for its first batch gets these samples.
+
+    A model whose class has no configuration is kept as its weights. A text and a fact of the trial
+    have the reason if that fails: the measurements count.
     """
+    from workloads.models.initial_weights import make_variables  # noqa: PLC0415 - the framework
+
     try:
         model = build()
+        make_variables(model, samples)
         apply_checkpoint(model, trained)
-        plain = type(model).from_config(model.get_config())  # without optimizer and loss
-        plain.set_weights(model.get_weights())
         with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / "model.keras"
-            plain.save(file)
-            trial.checkpoint(file)
+            trial.checkpoint(_save(model, Path(folder)))
     except Exception as error:  # noqa: BLE001 - memory, disk, or a limit
-        trial.artifact("model_not_kept.txt", f"{type(error).__name__}: {error}")
+        report_not_kept(trial, error)
+
+
+def report_not_kept(trial: Context, error: Exception) -> None:
+    """Record why the model of a trial could not be kept."""
+    text = describe_error(error, None)
+    trial.artifact("model_not_kept.txt", text)
+    trial.environment(**{NOT_KEPT: text.splitlines()[0]})
+
+
+def _save(model: Any, folder: Path) -> Path:
+    """Save a model without optimizer and loss; return the file."""
+    try:
+        plain = type(model).from_config(model.get_config())
+    except (NotImplementedError, TypeError, ValueError):  # a class of the author that needs more
+        file = folder / "model.weights.h5"
+        model.save_weights(file)
+        return file
+    plain.set_weights(model.get_weights())
+    file = folder / "model.keras"
+    plain.save(file)
+    return file
 
 
 def _other_variables(model: Any) -> dict[str, Any]:
-    """Return the variables of the layers that are not recurrent, by path."""
+    """Return the variables of the layers that are not recurrent, by layer and number.
+
+    A second model of the same author has other automatic names: `dense_2` for `dense`. So a name
+    that Keras gave counts by its rank among the names of its class.
+    """
     from workloads.models import layers  # noqa: PLC0415 - imports the framework
 
+    others = [layer for layer in layers.layers_of(model) if not layers.is_recurrent(layer)]
+    numbered = [(_AUTOMATIC.fullmatch(layer.name), layer) for layer in others]
+    ranks = Counter[str]()
+    names = dict[int, str]()
+    for match, layer in sorted(numbered, key=lambda pair: int(pair[0]["number"] or 0)):
+        names[id(layer)] = f"{match['name']}:{ranks[match['name']]}"
+        ranks[match["name"]] += 1
     return {
-        f"{layer.name}/{variable.name}": variable
-        for layer in layers.layers_of(model)
-        if not layers.is_recurrent(layer)
-        for variable in layer.weights
+        f"{names[id(layer)]}/{index}": variable
+        for layer in others
+        for index, variable in enumerate(layer.weights)
     }

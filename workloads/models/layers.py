@@ -67,7 +67,12 @@ def is_recurrent(layer: Any) -> bool:
 
 def is_stateful(model: Any) -> bool:
     """Return True if a batch starts from the final states of the batch before it."""
-    return any(getattr(layer, "stateful", False) for layer in layers_of(model))
+    return bool(stateful_layers(model))
+
+
+def stateful_layers(model: Any) -> tuple[str, ...]:
+    """Return the names of the layers that start a batch from the final states of the last one."""
+    return tuple(layer.name for layer in layers_of(model) if getattr(layer, "stateful", False))
 
 
 def read_canonical(model: Any) -> list[CanonicalLayer]:

@@ -30,6 +30,7 @@ _OPTION_OF = {"bfloat16": "bf16", "float16": "fp16"}
 def prove_module(run: ModuleRun, timed_work: TimedWork) -> Proof:
     """Identify what ran the recurrent layers of a module; leave its state as it was."""
     batch, start = run.first_batch(), run.state()
+    run.reset_carried_state()
     set_mode(run.module, training=timed_work == "train")
     no_gradients = nullcontext() if timed_work == "train" else torch.no_grad()
     try:

@@ -23,6 +23,7 @@ def fingerprint_of(run: ModuleRun) -> Fingerprint:
     was.
     """
     start = run.state()
+    run.reset_carried_state()
     batch = run.first_batch()
     parameters = [p for p in run.module.parameters() if p.requires_grad]
     try:
@@ -79,4 +80,5 @@ def _mean(tensors: list[Any]) -> Any:
 
 
 def _array(tensor: Any) -> NDArray[Any]:
-    return np.asarray(tensor.detach().double().cpu(), np.float64)
+    dense = tensor.to_dense() if tensor.is_sparse else tensor  # the gradient of a sparse embedding
+    return np.asarray(dense.detach().double().cpu(), np.float64)

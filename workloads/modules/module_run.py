@@ -14,10 +14,12 @@ from torch import nn
 
 from workloads.backends.feeding import reorder, with_float_type
 from workloads.context import Context
-from workloads.data.samples import DataSet, Samples
+from workloads.data.samples import DataSet, Samples, full_batches
 from workloads.failures import BadRequest, NotPossible
 from workloads.modules import compiling
 from workloads.modules.batches import tensor_batches
+from workloads.modules.calling import call_with
+from workloads.modules.carried_state import find_carried_state, restore_kept
 from workloads.modules.flops import ForwardFlops
 from workloads.modules.own_module import OwnModule, set_mode
 from workloads.settings import TrainingPlan
@@ -33,7 +35,9 @@ class ModuleRun:
     """A module on the device of a trial, and the steps that train and evaluate it.
 
     Batches have inputs and targets, perhaps with sample weights. A module gets the arrays of a
-    tuple as arguments, and the arrays of a dict by their names.
+    tuple as arguments, and the arrays of a dict by their names. A module that carries a state from
+    batch to batch has full batches in the order of the data, unless the plan says how to order
+    them; each pass over data begins with the state that the module had when it was built.
 
     Raise `NotPossible` if `torch.compile` is asked for and cannot build a program here, and
     `BadRequest` for a training without a loss, or with an optimizer that needs a closure.
@@ -65,11 +69,17 @@ class ModuleRun:
         self.train, self.validation = (
             with_float_type(part, name) for part in (data.train, data.validation)
         )
-        order = np.random.default_rng([trial.seed, 1]).permutation(len(self.train))
-        self.train = reorder(self.train, order)
-        if trial.measure == "timing" and len(self.train) > plan.batch_size:
-            self.train = self.train.first(len(self.train) - len(self.train) % plan.batch_size)
         self._trial_device = trial.device
+        self._carried = find_carried_state(self.module, self.first_batch()[0])
+        shuffles = not self._carried if plan.shuffle is None else plan.shuffle
+        if shuffles:
+            order = np.random.default_rng([trial.seed, 1]).permutation(len(self.train))
+            self.train = reorder(self.train, order)
+        if self._carried:  # it has the shape of a full batch
+            self.train = full_batches(self.train, plan.batch_size, "train")
+            self.validation = full_batches(self.validation, plan.batch_size, "validation")
+        elif trial.measure == "timing" and len(self.train) > plan.batch_size:
+            self.train = self.train.first(len(self.train) - len(self.train) % plan.batch_size)
         self.train_feed = self.feed(self.train)
         self.validation_feed = self.feed(self.validation)
         self.forward_flops_per_sample: float | None = None
@@ -104,6 +114,7 @@ class ModuleRun:
     def train_on(self, batches: Iterable[tuple[Any, ...]]) -> Any:
         """Run a training step on each batch; return the mean loss over samples, on the device."""
         assert self.optimizer is not None
+        self.reset_carried_state()
         set_mode(self.module, training=True)
         total, samples = torch.zeros((), device=self.device), 0
         for batch in batches:
@@ -120,6 +131,7 @@ class ModuleRun:
 
     def evaluate(self, batches: Iterable[tuple[Any, ...]]) -> dict[str, float]:
         """Return the mean loss and the means of the user's metrics over samples."""
+        self.reset_carried_state()
         set_mode(self.module, training=False)
         totals, samples = dict[str, Any](), 0
         with torch.no_grad(), self.autocast():
@@ -127,7 +139,7 @@ class ModuleRun:
                 outputs, count = self.predict(batch[0]), _samples_in(batch)
                 values = {"loss": self.loss_of(outputs, batch)}
                 if self.own.measure is not None:
-                    values |= self.own.measure(outputs, batch[1])
+                    values |= self.own.measure(outputs, *batch[1:2])
                 for name, value in values.items():
                     totals[name] = totals.get(name, 0.0) + value * count
                 samples += count
@@ -135,6 +147,7 @@ class ModuleRun:
 
     def predict_batches(self, inputs: Iterable[Any]) -> Any:
         """Predict batches of inputs in their order; return the last outputs."""
+        self.reset_carried_state()
         set_mode(self.module, training=False)
         outputs = None
         with torch.no_grad(), self.autocast():
@@ -157,6 +170,10 @@ class ModuleRun:
         return torch.autocast(self.device, dtype, enabled=dtype is not None)
 
     # The state
+
+    def reset_carried_state(self) -> None:
+        """Set what the module carries from batch to batch to what it was when it was built."""
+        restore_kept(self.module, self._carried)
 
     def forget_compiled(self) -> None:
         """Let the next call compile the module anew, if it is to be compiled."""
@@ -238,10 +255,3 @@ def _samples_in(batch: tuple[Any, ...]) -> int:
     while not isinstance(inputs, torch.Tensor):
         inputs = next(iter(inputs.values() if isinstance(inputs, Mapping) else inputs))
     return len(inputs)
-
-
-def call_with(module: Any, inputs: Any) -> Any:
-    """Call a module with a batch: an array, or the arrays of a tuple, or of a dict by name."""
-    if isinstance(inputs, Mapping):
-        return module(**inputs)
-    return module(*inputs) if isinstance(inputs, tuple | list) else module(inputs)

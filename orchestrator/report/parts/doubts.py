@@ -6,6 +6,7 @@
 from collections.abc import Callable, Iterable, Iterator
 
 from orchestrator.analysis.arms.mathematics import Mathematics, has_equal_starts
+from orchestrator.analysis.arms.versions import mixed_versions
 from orchestrator.analysis.contrasts.contrast import Contrast, Qualifier, Question, Unit, Verdict
 from orchestrator.analysis.statistics.estimates import MIN_BLOCKS, Estimate
 from orchestrator.analysis.statistics.formatting import share
@@ -17,6 +18,7 @@ from orchestrator.report.names import ArmNames, about, grouped, shortened
 from orchestrator.report.words import QUALIFIERS, WORDS, busy_text
 from orchestrator.sampling import configs_from
 from workloads.metrics import find_metric
+from workloads.model_facts import NOT_KEPT
 from workloads.own_code import packages_of
 from workloads.registry import has_random_data
 
@@ -198,6 +200,26 @@ def _start_for_quiet_blocks(summary: ReportSummary, quiet: int, unit: Unit) -> S
     return start.when_quiet()
 
 
+def _mixed_versions(summary: ReportSummary, _: ArmNames) -> Iterator[Fact]:
+    mixed = mixed_versions(summary.trials)
+    if mixed:
+        versions = "; ".join(f"{name} {joined(texts)}" for name, texts in mixed.items())
+        command = summary.sweep.start.with_flags("--fresh")
+        yield _doubt("versions", f"trials ran with {versions}", command)
+
+
+def _not_kept(summary: ReportSummary, name: ArmNames) -> Iterator[Fact]:
+    """Yield why the models of trials are not kept, although settings.keep asks for them."""
+    found = [
+        (str(trial.outcome.environment[NOT_KEPT]), trial.arm)
+        for trial in summary.trials
+        if NOT_KEPT in trial.outcome.environment
+    ]
+    for reason, arms in grouped(found).items():
+        text = f"{counted(len(arms), 'trial')} of {_listed(map(name, dict.fromkeys(arms)))}"
+        yield _doubt("no model kept", f"{text}: {shortened(reason, _LONGEST_MESSAGE)}")
+
+
 def _not_run(summary: ReportSummary, _: ArmNames) -> Iterator[Fact]:
     """Yield the arms that cannot run, by reason."""
     for reason, arms in grouped((row.reason, row.arm) for row in summary.impossible).items():
@@ -262,6 +284,8 @@ _DOUBTS: tuple[Callable[[ReportSummary, ArmNames], Iterator[Fact]], ...] = (
     _busy,
     _depends_on_size,
     _few,
+    _mixed_versions,
+    _not_kept,
     _not_run,
     _not_in_turns,
     _unlike_work,

@@ -11,13 +11,15 @@ from typing import Any
 import pytest
 
 from orchestrator.analysis.summary import ReportSummary
+from orchestrator.core.errors import Refusal
 from orchestrator.core.trial import FailureRecord, Outcome
 from orchestrator.diagnostics import bench as benches
 from orchestrator.diagnostics import bench_document
-from orchestrator.diagnostics.bench_schedule import Schedule
+from orchestrator.diagnostics.bench_schedule import Budget, Schedule
 from orchestrator.execution.job import JobProgress, TrialRun
 from orchestrator.execution.round import RunningRound
 from orchestrator.report.document import Document
+from orchestrator.spec import SweepSpec
 from tests.orchestrator.cli.typed_commands import Run, read_events
 from workloads.protocol import SliceDone
 
@@ -89,6 +91,27 @@ def test_an_arm_that_fails_is_named_and_the_others_are_timed(run: Run) -> None:
     (failed,) = exported["excluded"]
     assert "broke in a slice" in failed["message"]
     assert (base["used"], slow["used"]) == (1, 0)
+
+
+@pytest.mark.parametrize("first", ["torch/cudnn", "torch/portable"])
+def test_an_implementation_that_cannot_run_here_is_left_out(
+    first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built = list[tuple[str, ...]]()
+
+    def check(spec: SweepSpec, **_: Any) -> SweepSpec:
+        built.append(spec.arms.implementations)
+        return spec
+
+    monkeypatch.setattr(benches, "check_user_code", check)
+    asked = {"torch/cudnn": ["torch/cudnn", "torch/portable"]}.get(first, [first, "torch/cudnn"])
+    timed = {"model": f"{SLICING}:steady"}
+    made = benches.make_bench(asked, timed, (), "cpu", Budget(60.0, None))
+    assert built == [("torch/portable",)], "only what can run here is built"
+    assert [arm.implementation for arm in made.plan.arms] == ["torch/portable"]
+    assert [arm.arm.implementation for arm in made.record().impossible] == ["torch/cudnn"]
+    with pytest.raises(Refusal):
+        benches.make_bench(["torch/cudnn"], timed, (), "cpu", Budget(60.0, None))
 
 
 def run_without_trainers(

@@ -18,6 +18,7 @@ from orchestrator.spec import SweepSpec, load_spec
 from tests.building.hardware import build_node
 from tests.building.specs import build_spec
 from tests.nvml.simulated import SimulatedGpu, SimulatedNvml
+from workloads.model_facts import ModelFacts
 
 ROOT = Path(__file__).resolve().parents[3]
 FUSED = ["tensorflow/portable", "tensorflow/cudnn"]
@@ -108,6 +109,25 @@ def test_each_variant_is_an_arm_where_its_settings_allow() -> None:
     assert (arm, "no recurrent dropout" in reason) == ("noisy: tensorflow/cudnn on gpu", True)
     assert "different models (gru, noisy): val_loss decides" in describe_plan(wanted, laid)
     assert laid.as_json()["arms"][0]["variant"] == {"name": "gru", "settings": {"cell": "gru"}}
+
+
+@pytest.mark.parametrize(
+    ("carried", "settings", "words"),
+    [
+        (("hidden",), {}, ["in the order of the data", "hidden"]),
+        (("hidden",), {"shuffle": True}, ["are shuffled", "hidden"]),
+        ((), {"shuffle": False}, ["in the order of the data", "settings.shuffle"]),
+        ((), {}, []),
+    ],
+)
+def test_the_order_of_the_batches_is_shown(
+    carried: tuple[str, ...], settings: dict[str, Any], words: list[str]
+) -> None:
+    wanted = spec_of(workload=None, model="mine:build", data="mine:load", settings=settings)
+    facts = {"tensorflow": ModelFacts(("loss",), "digest", (), carried=carried)}
+    text = describe_plan(wanted.with_inspections(facts), make_plan(wanted, machine()))
+    lines = [line for line in text.splitlines() if "batches" in line]
+    assert [all(word in line for word in words) for line in lines] == [True] * bool(words)
 
 
 LISTED = {"sampler": None, "space": None, "configs": [{"units": 8}, {"units": 9}]}

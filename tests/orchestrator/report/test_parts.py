@@ -27,6 +27,7 @@ from tests.building.trials import (
     build_trial,
     change_trial,
 )
+from workloads.model_facts import NOT_KEPT
 
 ON_GPU = Arm("tensorflow/portable", GPU)
 SHORT = {arm: arm.short_name for arm in (PORTABLE, XLA, UNROLL)}
@@ -404,6 +405,23 @@ def test_trust_counts_outcomes_and_lists_what_ended_otherwise() -> None:
     excluded = rows(trust, "excluded")[SHORT[XLA]]
     assert (excluded["reason"], excluded["first message"]) == ("crash", "signal 11")
     assert any(fact.label == "disturbed" and "43 %" in fact.text for fact in trust.doubts)
+
+
+def test_trust_names_packages_of_several_versions_and_models_that_are_not_kept() -> None:
+    facts: list[dict[str, Any]] = [
+        {"keras": "3.14.0", "packages": "pandas 2.1, keras 3.14.0"},
+        {"keras": "3.15.1", "packages": "pandas 2.2", NOT_KEPT: "ValueError: no"},
+    ]
+    trials = [
+        build_trial(block, arm, environment={"python": "3.11", **facts[block % 2]})
+        for block in range(4)
+        for arm in (PORTABLE, XLA)
+    ]
+    trust = part(trust_part, build_record(trials, (PORTABLE, XLA)))
+    texts = {fact.label: fact.text for fact in trust.doubts}
+    assert all(f in texts["versions"] for f in ("keras 3.14.0 and 3.15.1", "pandas 2.1 and 2.2"))
+    assert "python" not in texts["versions"] and "--fresh" in texts["versions"]
+    assert texts["no model kept"].startswith("4 trials of")
 
 
 def test_trust_has_the_kernels_with_their_evidence_and_the_mathematics() -> None:

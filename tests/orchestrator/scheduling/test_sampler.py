@@ -43,8 +43,12 @@ def values(config: Config) -> list[float]:
 
 
 def run(suggester: Suggester, count: int) -> list[Config]:
+    return run_from(suggester, 0, count)
+
+
+def run_from(suggester: Suggester, begin: int, count: int) -> list[Config]:
     seen_configs = []
-    for index in range(count):
+    for index in range(begin, count):
         config = suggester.suggest(index)
         assert config is not None
         suggester.report(index, values(config))
@@ -65,6 +69,19 @@ def test_beyond_what_a_sampler_sees_no_config_comes_twice_and_a_stopped_search_r
         second.report(index, values(config))
     assert len(second._finished.numbers) == 20
     assert len(second._memory.get_all_trials(0)) >= 40, "pruners see all"
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "random"])
+def test_configs_to_begin_with_come_before_suggestions(sampler: str) -> None:
+    first = [{"units": 100, "layers": 1}, {"units": 20, "layers": 2, "dropout": 0.25}]
+    wanted = search(sampler, first=first)
+    configs = run(Suggester(wanted, seed=3), 12)
+    assert configs[:2] == first
+    assert len({canonical(config) for config in configs}) == 12
+    resumed = Suggester(wanted, seed=3)
+    resumed.replay(0, configs[0])
+    resumed.report(0, values(configs[0]))
+    assert run_from(resumed, 1, 12) == configs[1:]
 
 
 @pytest.mark.parametrize(("over", "follows"), [("mean", True), ("tensorflow/kernel0", False)])

@@ -53,6 +53,20 @@ def test_the_good_spec_is_read() -> None:
     assert (spec.auto_blocks, spec.criteria(), spec.most_blocks) == (None, ReportCriteria(), 4)
 
 
+@pytest.mark.parametrize(
+    ("written", "workload"),
+    [
+        ("model: mine.py", "mine:build with random data"),
+        ("model: ./models/mine.py:make", "models.mine:make with random data"),
+        ("model: mine.py\ndata: mine.py", "mine:build with mine:load"),
+        ("workload: mine.py:run", "mine:run"),
+    ],
+)
+def test_a_file_stands_for_its_module(written: str, workload: str) -> None:
+    spec = read_spec(edit_spec(QUICK_SPEC, {"workload": written}))
+    assert spec.workload_name == workload
+
+
 def test_trainers_are_fresh_where_memory_is_compared() -> None:
     warm = edit_spec(QUICK_SPEC, added="trainer: warm")
     fresh = edit_spec(QUICK_SPEC, added="trainer: fresh")

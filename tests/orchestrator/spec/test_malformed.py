@@ -44,6 +44,13 @@ MALFORMED = [
         received="both",
     ),
     MalformedSpec(
+        name="a model that no module name reaches",
+        replaced={"workload": "model: my-models/mine.py:build"},
+        key="model",
+        expected="module:function",
+        hint="mine.py:build",
+    ),
+    MalformedSpec(
         name="data without a model",
         added="data: mine:load",
         line="workload: image_rows",

@@ -10,6 +10,21 @@ from tests.orchestrator.spec.example_specs import LISTED_CONFIGS, MalformedSpec,
 
 MALFORMED_SEARCHES = [
     MalformedSpec(
+        name="a first config outside of the space",
+        replaced={"configs": "configs: 4\nfirst: [{units: 256, layers: 1, batch_size: 32}]"},
+        line="first",
+        key="search.first[0].units",
+        expected="search.space.units",
+    ),
+    MalformedSpec(
+        name="a first config without a parameter",
+        replaced={"configs": "configs: 4\nfirst: [{units: 64, batch_size: 32}]"},
+        line="first",
+        key="search.first[0]",
+        expected="the parameters of search.space",
+        received="no layers",
+    ),
+    MalformedSpec(
         name="more configs than the space has",
         replaced={"configs": "configs: 5", "units": ""},
         key="search.configs",

@@ -82,6 +82,39 @@ def test_an_initializer_of_the_users_own_needs_own_weights(trainer: Trainer) -> 
     assert isinstance(facts, ModelFacts)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"20": ["token", 11]}, ["sample 20 of the training", "11 entries"]),
+        ({"39": ["class", 3]}, ["sample 3 of the validation", "3 classes"]),
+        ({"20": ["class", -1]}, ["sample 20 of the training", "class -1"]),
+    ],
+)
+def test_a_token_or_a_class_out_of_range_is_found_in_any_sample(
+    trainer: Trainer, wrong: dict[str, Any], words: list[str]
+) -> None:
+    fixed = {"wrong": wrong}
+    fault = inspect(trainer, "build_sparse_classifier", "load_labelled_tokens", fixed=fixed)
+    assert isinstance(fault, ModelFault)
+    assert [word for word in words if word not in fault.text] == []
+
+
+@pytest.mark.parametrize("tokens", [None, [0, 0, 0, 1, 2, 3], [0] * 6])
+def test_arms_of_a_library_need_padding_on_the_right(trainer: Trainer, tokens: Any) -> None:
+    wrong = {"20": ["token", tokens]} if tokens else {}
+    facts = inspect(
+        trainer,
+        "build_sparse_classifier",
+        "load_labelled_tokens",
+        fixed={"wrong": wrong},
+        implementations=["tensorflow/portable", "tensorflow/fused"],
+    )
+    assert isinstance(facts, ModelFacts)
+    reasons = {a.implementation: a.reason for a in facts.arms if a.device == "gpu"}
+    assert reasons["tensorflow/portable"] is None
+    assert ("sample 20" in str(reasons["tensorflow/fused"])) is (tokens is not None)
+
+
 def test_weights_of_classes_need_one_output(trainer: Trainer) -> None:
     weighted = {"class_weight": {"0": 2.0}}
     fault = inspect(trainer, "build_of_two_inputs", "load_two_inputs", fixed=weighted)
@@ -134,6 +167,35 @@ def test_a_trial_trains_the_model_on_its_data(trainer: Trainer) -> None:
     assert built == protocol.ModelBuilt(parameters, 4 * parameters / 2**20)
     assert {"loss", "mae", "val_loss", "val_mae", "step_ms"} <= result(events).keys()
     assert failure(ask("0" * 64)).kind == "data"
+
+
+@pytest.mark.parametrize(
+    ("build", "load", "file"),
+    [
+        ("build", "load", "model.keras"),
+        ("build_of_several_dense_layers", "load", "model.keras"),
+        ("build_for_missing_values", "load_masked_missing_values", "model.weights.h5"),
+    ],
+)
+def test_a_model_with_automatic_names_is_kept(
+    trainer: Trainer, tmp_path: Path, build: str, load: str, file: str
+) -> None:
+    name = own_model_name(f"{MODULE}:{build}", f"{MODULE}:{load}")
+    settings = {"units": 4, "batch_size": 8, "timed_steps": 0, "keep": "best"}
+    folder = tmp_path / "kept"
+    events = trainer.ask(name, "tensorflow/portable", settings=settings, model_path=str(folder))
+    result(events)
+    assert [event.text for event in events if isinstance(event, protocol.Artifact)] == []
+    assert [path.name for path in folder.iterdir()] == [file]
+
+
+def test_a_trial_stores_nothing_by_the_autologging_of_its_file(trainer: Trainer) -> None:
+    module = "tests.workloads.examples.autologged"
+    name = own_model_name(f"{module}:build", f"{module}:load")
+    settings = {"units": 4, "batch_size": 8, "timed_steps": 0}
+    result(trainer.ask(name, "tensorflow/portable", settings=settings))
+    probe = "tests.workloads.probes:autologging_integrations"
+    assert result(trainer.ask(probe, "tensorflow/portable"))["switched_on"] == 0
 
 
 def test_metrics_have_the_same_names_in_every_trial(trainer: Trainer) -> None:
@@ -214,6 +276,18 @@ WRONG_MODELS = [
         load="load_a_late_missing_value",
         place="build",
         text="on sample 20 of the training data",
+    ),
+    WrongModel(
+        "a backward pass that fails",
+        build="build_without_gradient",
+        kind="failed",
+        text="the backward pass of a training step failed",
+    ),
+    WrongModel(
+        "data that a data set shuffles anew in each pass",
+        load="load_shuffled_dataset",
+        place="load_shuffled_dataset",
+        text="reshuffle_each_iteration=False",
     ),
     WrongModel(
         "a metric whose name MLflow refuses",

@@ -116,6 +116,13 @@ def build_for_missing_values(settings: Settings) -> Any:
     return model
 
 
+def build_of_several_dense_layers(settings: Settings) -> Any:
+    dense = [keras.layers.Dense(units) for units in (3, 3, 1)]
+    model = keras.Sequential([*dense[:2], keras.layers.LSTM(settings["units"]), dense[2]])
+    model.compile("adam", "mse")
+    return model
+
+
 def build_unbuilt(settings: Settings) -> Any:
     model = keras.Sequential([keras.layers.LSTM(settings["units"]), keras.layers.Dense(1)])
     model.compile("adam", "mse")
@@ -226,6 +233,63 @@ def load_wide_targets(settings: Settings) -> Any:
 
 def load_missing_values(settings: Settings) -> Any:
     return np.full((40, 5, 3), np.nan, np.float32), np.ones((40, 1), np.float32)
+
+
+class WithoutGradient(keras.layers.Layer):
+    """A layer whose gradient fails."""
+
+    def call(self, inputs: Any) -> Any:
+        @keras.ops.custom_gradient  # type: ignore[untyped-decorator]
+        def passed_on(values: Any) -> Any:
+            def gradient(*_: Any, **__: Any) -> Any:
+                raise ValueError("no gradient of this layer")
+
+            return values, gradient
+
+        return passed_on(inputs)
+
+
+def build_without_gradient(settings: Settings) -> Any:
+    model = keras.Sequential(
+        [keras.Input((5, 3)), keras.layers.LSTM(settings["units"]), keras.layers.Dense(1)]
+    )
+    model.add(WithoutGradient())
+    model.compile("adam", "mse")
+    return model
+
+
+def build_sparse_classifier(settings: Settings) -> Any:
+    model = keras.Sequential(
+        [
+            keras.Input((6,)),
+            keras.layers.Embedding(11, 4, mask_zero=True),
+            keras.layers.LSTM(settings["units"]),
+            keras.layers.Dense(3, activation="softmax"),
+        ]
+    )
+    model.compile("adam", "sparse_categorical_crossentropy")
+    return model
+
+
+def load_labelled_tokens(settings: Settings) -> Any:
+    """Return right-padded tokens and classes, with the values of settings.wrong by row."""
+    tokens, _ = load_masked(settings)
+    classes = np.arange(len(tokens)) % 3
+    for row, (kind, value) in settings.get("wrong", {}).items():
+        (tokens if kind == "token" else classes)[int(row)] = value
+    return tokens, classes
+
+
+_shuffled = list[Any]()
+
+
+def load_shuffled_dataset(settings: Settings) -> Any:
+    import tensorflow as tf  # noqa: PLC0415
+
+    if not _shuffled:
+        dataset = tf.data.Dataset.from_tensor_slices(load(settings))
+        _shuffled.append(dataset.shuffle(40, seed=7).batch(8))
+    return _shuffled[0]
 
 
 def load_a_late_missing_value(settings: Settings) -> Any:

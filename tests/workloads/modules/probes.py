@@ -5,7 +5,7 @@ import torch
 from torch._dynamo.utils import counters
 from torch.profiler import ProfilerActivity, profile
 
-from tests.workloads.examples import own_modules
+from tests.workloads.examples import carrying_modules, own_modules
 from workloads.context import Context
 from workloads.measuring.measurement import prepare_framework
 from workloads.modules import compiling
@@ -34,6 +34,27 @@ def train_plainly(trial: Context) -> dict[str, float]:
         val_loss = own_modules.loss(outputs, wanted)
         val_mae = own_modules.metrics(outputs, wanted)["mae"]
     return {"loss": total / len(x), "val_loss": float(val_loss), "val_mae": float(val_mae)}
+
+
+def train_in_order(trial: Context) -> dict[str, float]:
+    """Train a module that carries its state, which each epoch begins anew; return the last loss."""
+    torch.manual_seed(trial.seed)
+    settings = dict(trial.settings)
+    module = carrying_modules.build(settings)
+    optimizer = carrying_modules.optimizer(module.parameters(), settings)
+    (inputs, targets), _ = carrying_modules.load_parts(settings)
+    size, total = settings["batch_size"], 0.0
+    for _ in range(settings["epochs"]):
+        module.hidden, total = None, 0.0
+        for start in range(0, len(inputs), size):
+            batch = (torch.from_numpy(part[start : start + size]) for part in (inputs, targets))
+            batch_x, batch_y = batch
+            optimizer.zero_grad()
+            loss = carrying_modules.loss(module(batch_x), batch_y)
+            loss.backward()
+            optimizer.step()
+            total += float(loss.detach()) * size
+    return {"loss": total / len(inputs)}
 
 
 def compile_twice(trial: Context) -> dict[str, float]:

@@ -12,6 +12,7 @@ from workloads.model_facts import Inspection, ModelFacts, ModelFault
 from workloads.registry import own_model_name
 
 EXAMPLES = "tests.workloads.examples"
+CARRYING, TOKENS = "carrying_modules:load", "carrying_modules:load_tokens"
 FOLDER = Path("tests/workloads/examples")
 
 
@@ -75,6 +76,30 @@ def test_a_layer_of_keras_is_no_module(torch_trainer: Trainer) -> None:
     assert "received LSTM" in fault.text
 
 
+@pytest.mark.parametrize(("build", "carried"), [("build", ("hidden",)), ("build_caching", ())])
+def test_a_state_that_goes_from_batch_to_batch_is_found(
+    torch_trainer: Trainer, build: str, carried: tuple[str, ...]
+) -> None:
+    fixed = {"batch_size": 12}
+    parts = "carrying_modules:load_parts"
+    facts = inspect(torch_trainer, f"carrying_modules:{build}", parts, fixed=fixed)
+    assert isinstance(facts, ModelFacts)
+    assert facts.carried == carried
+
+
+def test_a_module_may_have_its_loss_inside(torch_trainer: Trainer) -> None:
+    facts = inspect(torch_trainer, "carrying_modules:build_with_loss", TOKENS)
+    assert isinstance(facts, ModelFacts)
+    assert facts.metrics == ("loss",)
+
+
+def test_a_token_that_an_embedding_lacks_is_found_in_any_sample(torch_trainer: Trainer) -> None:
+    fixed = {"late_token": 20}
+    fault = inspect(torch_trainer, "carrying_modules:build_with_loss", TOKENS, fixed=fixed)
+    assert isinstance(fault, ModelFault)
+    assert "(0 to 20)" in fault.text
+
+
 class WrongModule(NamedTuple):
     """Functions that cannot be used, and what is said about them."""
 
@@ -115,6 +140,35 @@ WRONG_MODULES = [
         load="own_modules:load_wide",
         place="load_wide",
         text="received x of shape (8, 5, 4) and y of shape (8, 1)",
+    ),
+    WrongModule(
+        "a backward pass that fails",
+        build="carrying_modules:build_failing",
+        load=CARRYING,
+        place="build_failing",
+        text="the backward pass failed",
+    ),
+    WrongModule(
+        "an optimizer that refuses the gradients",
+        build="carrying_modules:build_with_loss",
+        load=TOKENS,
+        place="build_with_loss",
+        text="the step of the optimizer failed",
+    ),
+    WrongModule(
+        "a carried state without a full batch of validation",
+        build="carrying_modules:build",
+        load=CARRYING,
+        place="load",
+        text="validation: expected at least one batch of 32 samples",
+    ),
+    WrongModule(
+        "a module that returns something else in eval mode",
+        build="carrying_modules:build_decoder",
+        load=TOKENS,
+        optimizer="SGD",
+        place="build_decoder",
+        text="received list",
     ),
     WrongModule(
         "a loss that is not a number",

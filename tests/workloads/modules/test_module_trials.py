@@ -187,3 +187,28 @@ def test_the_trained_weights_are_kept(torch_trainer: Trainer, tmp_path: Path) ->
     assert [file.name for file in kept.iterdir()] == ["state_dict.pt"]
     floats = 4 * 8 * 3 + 4 * 8 * 8 + 2 * 4 * 8 + 8 + 1
     assert (kept / "state_dict.pt").stat().st_size > 4 * floats
+
+
+@pytest.mark.parametrize("shuffle", [None, True])
+def test_a_carried_state_follows_the_order_of_the_data(
+    torch_trainer: Trainer, shuffle: bool | None
+) -> None:
+    settings = {"batch_size": 12, "epochs": 2, "timed_steps": 0, "shuffle": shuffle}
+    build, load = "carrying_modules:build", "carrying_modules:load_parts"
+    metrics = result(ask(torch_trainer, build, load=load, settings=settings, seed=5))
+    plain = result(
+        torch_trainer.ask(
+            "tests.workloads.modules.probes:train_in_order",
+            "torch/auto",
+            settings={**SETTINGS, **settings},
+            seed=5,
+        )
+    )
+    assert (metrics["loss"] == pytest.approx(plain["loss"], rel=1e-5)) is (shuffle is None)
+
+
+def test_a_module_with_its_loss_inside_is_trained(torch_trainer: Trainer) -> None:
+    build, load = "carrying_modules:build_with_loss", "carrying_modules:load_tokens"
+    events = ask(torch_trainer, build, load=load, settings={"optimizer": "SGD"}, fingerprint=True)
+    assert {"loss", "val_loss"} <= result(events).keys()
+    assert all(norm > 0 for norm in single_event(events, protocol.Fingerprint).gradient_norms)

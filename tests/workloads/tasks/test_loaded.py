@@ -142,6 +142,16 @@ def test_anything_else_is_refused_with_what_was_received(value: Any, words: list
     assert [word for word in words if word not in message] == []
 
 
+def test_samples_of_many_lengths_are_refused_in_a_few_words() -> None:
+    ragged = [np.zeros((1 + index % 90, 3)) for index in range(3000)]
+    for value in ((ragged, Y), (ragged, Y, ragged), ((ragged, Y), (ragged[:4], Y))):
+        with pytest.raises(DataError) as raised:
+            read(value)
+        assert len(str(raised.value)) < 600
+    with pytest.raises(DataError, match="pad samples of different lengths"):
+        read((ragged, Y))
+
+
 def test_a_data_set_is_read_up_to_the_limit_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loaded, "MEMORY_LIMIT_BYTES", X.nbytes + Y.nbytes)
     read(PyDataset(X, Y))

@@ -26,9 +26,11 @@ from workloads.data.array_trees import (
     is_single_array,
     map_arrays,
     named_arrays,
+    shapes_text,
 )
 from workloads.data.samples import Samples
 from workloads.failures import DataError
+from workloads.own_code import describe_error
 
 MEMORY_LIMIT_BYTES = 2 * 2**30
 """A data set of batches is read into memory up to this size."""
@@ -39,6 +41,11 @@ _VALIDATION_SHARE = 0.1
 _LOADING_SEED = 0
 _BLOCK_BYTES = 2**26
 _PARTS = ("x", "y", "sample_weight")
+_MOST_NAMES = 6
+_RAGGED = (
+    "each array of a list is an input of its own; pad samples of different lengths to one length,"
+    " and return one array of them"
+)
 _KERAS_DATA_SET = "PyDataset"
 
 
@@ -205,7 +212,8 @@ def _as_array(value: Any, location: str) -> Any:
         tensor = value.detach().cpu() if hasattr(value, "detach") else value
         array = np.asarray(tensor)
     except Exception as error:  # a ragged or sparse tensor
-        raise DataError(f"{expected}; received {_described(value)}: {error}") from error
+        reason = describe_error(error, None).splitlines()[0]
+        raise DataError(f"{expected}; received {_described(value)}: {reason}") from error
     if array.dtype.kind in "OUS":
         raise DataError(
             f"{expected}; received {array.dtype} of shape {array.shape}: turn texts and objects"
@@ -226,10 +234,11 @@ def _expect_equal_lengths(trees: list[ArrayTree], location: str) -> None:
     ]
     lengths = {len(array) for _, array in named}
     if len(lengths) != 1 or lengths == {0} or not arrays_of(trees[0]):
-        received = ", ".join(f"{name} of shape {array.shape}" for name, array in named)
+        inputs = trees[0]
+        is_ragged = isinstance(inputs, tuple) and len(inputs) > len(_PARTS) and len(lengths) > 1
         raise DataError(
             f"{location}: expected at least one sample, and as many in each array; received"
-            f" {received or 'no array'}"
+            f" {shapes_text(named) or 'no array'}" + (f": {_RAGGED}" if is_ragged else "")
         )
 
 
@@ -242,7 +251,7 @@ def _expect_weights_of_targets(trees: list[ArrayTree], location: str) -> None:
     if forms[0] != forms[1]:
         raise DataError(
             f"{location}: expected one array of sample weights, or one for each target"
-            f" ({', '.join(forms[0]) or 'none'}); received {', '.join(forms[1])}"
+            f" ({_listed(forms[0]) or 'none'}); received {_listed(forms[1])}"
         )
 
 
@@ -258,16 +267,16 @@ def _expect_like(training: Samples, validation: Samples, location: str) -> None:
         ]
         if shapes[0] != shapes[1]:
             received = [
-                ", ".join(
-                    f"{name} {array.shape}".strip()
-                    for name, array in named_arrays(getattr(part, kind))
-                )
-                for part in (training, validation)
+                shapes_text(named_arrays(getattr(part, kind))) for part in (training, validation)
             ]
             raise DataError(
                 f"{location}: expected {kind} for validation like those for training,"
                 f" {received[0]}; received {received[1] or 'none'}"
             )
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join([*names[:_MOST_NAMES], *(["…"] if len(names) > _MOST_NAMES else [])])
 
 
 def _split(samples: Samples, location: str) -> tuple[Samples, Samples]:

@@ -42,6 +42,14 @@ class OwnModelSettings(TaskSettings):
         None, description="the weight of each class in the loss, by its number, as fit takes it"
     )
 
+    shuffle: bool | None = Field(
+        None,
+        description=(
+            "false: train in the order of the data. true: shuffle the samples by the seed. The"
+            " default is true, and false for a model that carries a state from batch to batch"
+        ),
+    )
+
     work_settings: ClassVar[tuple[str, ...]] = ("epochs", "timed_steps")
 
     @field_validator("class_weight", mode="before")
@@ -68,6 +76,7 @@ class OwnModelSettings(TaskSettings):
             keeps_model=self.keep is not None,
             class_weight=self.class_weight,
             weights=self.weights,
+            shuffle=self.shuffle,
         )
 
     def as_user_settings(self) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from workloads.autologging import switch_off_autologging
 from workloads.context import Context
 from workloads.data.samples import DataSet
 from workloads.failures import BadRequest
@@ -59,6 +60,7 @@ class OwnFunctions:
         import keras  # noqa: PLC0415 - the framework of this process
 
         model = call_with_settings(self.build, settings)
+        switch_off_autologging()
         if is_torch_module(model):
             return with_functions_next_to(self.build, model, location_of(self.build), settings)
         if not isinstance(model, keras.Model):
