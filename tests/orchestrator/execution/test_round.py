@@ -1,6 +1,7 @@
 """Trials that take turns in slices, in real trainer processes, and all their failures."""
 
 import itertools
+import math
 import os
 import signal
 from collections.abc import Collection, Sequence
@@ -48,7 +49,10 @@ def run_round(trainers: TrainerPool, *arguments: str, **options: Any) -> list[Ou
     return [trial_run.outcome() for trial_run in running.trial_runs]
 
 
-def test_a_slowdown_is_found_in_the_ratio_of_step_times(trainers: TrainerPool) -> None:
+def test_a_slowdown_is_found_in_the_ratio_of_step_times(
+    trainers: TrainerPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orchestrator.execution.round._SHORT_S", math.inf)  # nothing is set aside
     timing = Timing(interval=0.02, least=12, most=24, slice_s=0.05)
     names = ("none/one", "none/slow", "none/one+again")
     slower = {"none/slow": 1.2}
