@@ -70,8 +70,8 @@ class LeaseHeld(Refusal, RuntimeError):
                 " again: it continues with what both have done"
             )
         return (
-            f"{self.sweep} is already running: {self.owner} records into it. Stop that one first; if"
-            f" it is gone already, its lease ends at {self._end}, or now with"
+            f"{self.sweep} is already running: {self.owner} records into it. Stop that one first; "
+            f"if it is gone already, its lease ends at {self._end}, or now with"
             f" {as_typed('--take-over', 'take_over=True')}"
         )
 
