@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from workloads.models.conversion import convert
 
 _MODULES = {
-    "BaselineError": "orchestrator.analysis.pairing.pairs",
+    "BaselineError": "orchestrator.analysis.pairing.baselines",
     "ClusterError": "orchestrator.cluster.connection",
     "Context": "workloads.context",
     "FunctionUnusable": "orchestrator.execution.session_package",

@@ -36,7 +36,7 @@ def main() -> None:
     home.mkdir(parents=True, exist_ok=True)
     run: dict[str, Callable[[], Sequence[Finding]]] = {
         "slowdown": lambda: real.slowdown(home, notebook, *((1, 1) if asked.quick else (5, 10))),
-        "equal": lambda: real.equal(home, notebook, 2 if asked.quick else 30),
+        "equal": lambda: real.equal(home, notebook, 2 if asked.quick else 20),
         "variants": lambda: real.equal(home, notebook, 2 if asked.quick else 10, "variants"),
         "hog": lambda: real.hog(home, notebook, 9 if asked.quick else 12),
         "adaptive": lambda: real.adaptive(home, notebook, 40 if asked.quick else 500),

@@ -23,7 +23,7 @@ from orchestrator.storage.home import sweep_home
 
 _SIZES = [{"units": units} for units in (20, 26, 33, 43, 56, 64)]
 _DIGITS = {"dataset": "digits", "epochs": 8, "dropout": 0.0, "learning_rate": 0.005}
-_MODULE = "tests.workloads.examples.own_modules"
+_MODULE = "sweeps.questions.pytorch_65597"
 
 SWEEPS: Mapping[str, Mapping[str, Any]] = {
     "built-in": {
@@ -42,8 +42,11 @@ SWEEPS: Mapping[str, Mapping[str, Any]] = {
     "module": {
         "model": f"{_MODULE}:build",
         "data": f"{_MODULE}:load",
-        "settings": {"epochs": 40, "batch_size": 8},
-        "search": {"configs": _SIZES, "objectives": {"val_loss": "minimize"}},
+        "settings": {"epochs": 4, "window": 30, "dtype": "float32"},
+        "search": {
+            "configs": [{"batch_size": size} for size in (16, 32, 48, 64, 96, 128)],
+            "objectives": {"loss": "minimize"},
+        },
         "arms": ["torch/auto", "torch/auto+bf16"],
     },
     "own-loop": {

@@ -29,7 +29,6 @@ from orchestrator.execution.telemetry.node_gauge import Taken
 from orchestrator.execution.telemetry.readings import merged
 from orchestrator.execution.telemetry.telemetry_summary import LEAST_WINDOW_S
 from orchestrator.execution.trainer_pool import CpusTaken, TrainerKey, TrainerPool
-from orchestrator.execution.trainer_process import TrainerProcess
 from orchestrator.execution.watchdog import FAILURES, Watchdog, failure_of, oom_kills
 from workloads import protocol
 from workloads.implementations import parse_implementation
@@ -106,11 +105,13 @@ class TrialInTurns:
         """The implementation."""
         return self.trial_run.trial.request.implementation
 
-    def begin(self, trainer: TrainerProcess, sampler: telemetry.TelemetrySampler) -> None:
-        """Send the request to the trainer."""
-        self.watchdog = Watchdog(trainer, self.trial_run.job.limits, sampler)
+    def begin(self, sampler: telemetry.TelemetrySampler) -> None:
+        """Send the request to the trainer; its time limits count from now until it rests."""
+        assert self.watchdog is not None
+        self.watchdog.sampler = sampler
+        self.watchdog.wake()
         self._begun_s = time.monotonic()
-        self.trial_run.begin(trainer)
+        self.trial_run.begin(self.watchdog.trainer)
 
     def command(self, command: protocol.RoundCommand) -> None:
         """Send the trainer a command; its time limits count from now until it rests again."""
@@ -278,6 +279,7 @@ class RunningRound:
     def _start_trainers(self, trials: Sequence[TrialInTurns]) -> list[TrialInTurns]:
         """Start the trainers, or take warm ones; return the trials that have one."""
         keys = [trial.key for trial in trials]
+        self._trainers.renew(keys)
         if len(trials) > 1:
             self._trainers.make_room(keys, _ROOMY)
         else:
@@ -301,14 +303,13 @@ class RunningRound:
         self, trial: TrialInTurns, sampler: telemetry.TelemetrySampler
     ) -> Generator[JobProgress, None, None]:
         """Load, build and warm up, until the trial waits for its first turn, or has ended."""
-        assert trial.watchdog is not None
         many = len(self._trials) > 1
         of_trial = f" {trial.name} ({trial.number + 1} of {len(self._trials)})" if many else ""
-        if many:
-            yield self._begins(trial, f"starting{of_trial}")
-        trial.begin(trial.watchdog.trainer, sampler)
+        trial.begin(sampler)
         if trial.is_own_code:
             yield self._begins(trial, f"running its code{of_trial}")
+        elif many:
+            yield self._begins(trial, f"starting{of_trial}")
         seen = set[str]()  # a loop enters a phase again and again
         for event in self._noted(trial, sampler):
             match event:

@@ -133,13 +133,23 @@ class TrainerPool:
         self.too_large_together: set[frozenset[TrainerKey]] = set()
         self.claims = CpuClaims()
 
+    def renew(self, keys: Collection[TrainerKey]) -> None:
+        """End the warm trainers of a round now and then, all together.
+
+        A process keeps one of several speeds for life, and the spread over blocks is to include
+        that. They end together because the first trial of a process compiles for longer.
+        """
+        warm = [self.warm[key] for key in keys if key in self.warm]
+        if warm and all(map(_has_served, warm)):
+            for key in keys:
+                self.end(key)
+
     def trainer_for(
         self, job: Job, trial: RoundTrial, key: TrainerKey, partners: Collection[TrainerKey] = ()
     ) -> TrainerProcess:
         """Return the trainer of that key: a warm one, or a fresh one in its place.
 
-        A warm one is replaced now and then: a process keeps one of several speeds for life, and the
-        spread over blocks is to include that. Other trainers on its GPU end, except trainers of its
+        Other trainers on its GPU end, except trainers of its
         `partners` in the round, unless the GPU shows enough free memory. Raise `CpusTaken` if too
         few CPUs are free, `OSError` if no process can be started.
         """
@@ -153,7 +163,7 @@ class TrainerPool:
         if warm is not None and is_idle and warm.cpus == cpus and not job.fresh:
             limit_mib = job.limits.memory_mib or psutil.virtual_memory().total / 2**20
             is_small = warm.memory_mib() < _WARM_SHARE * limit_mib
-            if is_small and warm.can_open_files() and not _has_served(warm):
+            if is_small and warm.can_open_files():
                 return warm
         for warm_key in list(self.warm):
             if warm_key == key or (job.fresh and warm_key not in partners):

@@ -42,7 +42,7 @@ class Watchdog:
     def __init__(
         self, trainer: TrainerProcess, limits: TrialLimits, sampler: TelemetrySampler | None = None
     ):
-        self.trainer, self._limits, self._sampler = trainer, limits, sampler
+        self.trainer, self.sampler, self._limits = trainer, sampler, limits
         self._spent_s = 0.0
         self._began = self._active = self._looked = self._counted = time.monotonic()
         self._cpu_s, self._family_mib = trainer.family()
@@ -74,8 +74,8 @@ class Watchdog:
         self._looked = now
         self.trainer.limit_output()
         limits = self._limits
-        if self._sampler is not None and self._sampler.lost_gpu is not None:
-            raise TrialFailed("lost", self._sampler.lost_gpu)
+        if self.sampler is not None and self.sampler.lost_gpu is not None:
+            raise TrialFailed("lost", self.sampler.lost_gpu)
         if now - self._counted > min(_FAMILY_S, limits.idle_s / 10):
             self._counted = now
             used_s, self._family_mib = self.trainer.family()

@@ -147,9 +147,7 @@ class Range(fields.Strict):
     @model_validator(mode="after")
     def _expect_consistent_bounds(self) -> Self:
         if self.low > self.high:
-            raise fields.refusal(
-                f"low at most high ({self.high})", shown_value(self.low), key="low"
-            )
+            raise fields.refusal(f"at most high ({self.high})", shown_value(self.low), key="low")
         if self.high - self.low > _WIDEST:
             raise fields.refusal(
                 f"at most {_WIDEST:.0e} above low", shown_value(self.high), key="high"

@@ -23,8 +23,8 @@ class HomeUnusable(Refusal):
 
     def __init__(self, home: Path, received: str) -> None:
         super().__init__(
-            f"{home}: expected a folder to keep sweeps in, received: {received}. "
-            "Set RNNSWEEP_HOME to one that can be written"
+            f"Cannot keep sweeps in {home}: {received}. "
+            "Set RNNSWEEP_HOME to a folder that can be written"
         )
 
 

@@ -75,8 +75,8 @@ class Locked(Refusal):
 
     def __init__(self, folder: Path, holder: Owner) -> None:
         super().__init__(
-            f"{folder}: expected no other driver of this sweep, but {holder} is running it. "
-            "Follow it with `rnnsweep status`, or stop it first"
+            f"{folder.name} is already running ({holder}). "
+            f"Follow it: rnnsweep status {folder.name}. Stop it: rnnsweep stop {folder.name}"
         )
 
 

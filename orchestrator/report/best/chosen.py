@@ -282,7 +282,7 @@ def _none_within(limits: Sequence[Limit], points: Sequence[ParetoPoint]) -> str:
         which, value = ("highest", max(values)) if limit.sign == "≥" else ("lowest", min(values))
         nearest_values.append(f"the {which} {limit.metric} is {number(value)}")
     bounds = joined([str(limit) for limit in limits])
-    count = f"of {len(points)} complete configs × arms"
+    count = f"of {len(points)} complete results"
     return f"no config has {bounds}: {count}, {joined(nearest_values)}"
 
 
@@ -375,7 +375,7 @@ def choice_document(chosen: BestConfig) -> Document:
 def _choice_section(chosen: BestConfig) -> Section:
     limits = ", ".join(map(str, chosen.limits))
     within = f" with {limits}" if limits else ""
-    out_of = f"out of {chosen.within} of {chosen.tried} configs × arms"
+    out_of = f"among the {chosen.within} of {chosen.tried} results that qualify"
     return Section(
         "",
         facts=(

@@ -66,14 +66,13 @@ class LeaseHeld(Refusal, RuntimeError):
     def __str__(self) -> str:
         if not self.owner:
             return (
-                f"sweep '{self.sweep}': expected no other driver, but another one has taken it over"
-                " meanwhile, and ended. Run the same command again: it continues with what both"
-                " have done"
+                f"Another driver took over {self.sweep} meanwhile, and ended. Run the same command"
+                " again: it continues with what both have done"
             )
         return (
-            f"sweep '{self.sweep}': expected no other driver, but {self.owner} is recording into"
-            f" it. Stop that one first; if it is gone already, its lease ends at {self._end}, or"
-            f" now with {as_typed('--take-over', 'take_over=True')}"
+            f"{self.sweep} is already running: {self.owner} records into it. Stop that one first; "
+            f"if it is gone already, its lease ends at {self._end}, or now with"
+            f" {as_typed('--take-over', 'take_over=True')}"
         )
 
     @property

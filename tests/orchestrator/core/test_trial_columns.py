@@ -52,3 +52,10 @@ def test_missing_values() -> None:
     assert (
         cell("backend", build_full_trial(arm=Arm("my own thing", build_cpu_use("a host")))) is None
     )
+
+
+def test_the_precision_is_what_ran() -> None:
+    trial = build_trial(0)
+    assert cell("precision", trial) == "float32"
+    outcome = replace(trial.outcome, environment={"precision": "bf16"})
+    assert cell("precision", replace(trial, outcome=outcome)) == "bf16"

@@ -1,6 +1,7 @@
 """Trials that take turns in slices, in real trainer processes, and all their failures."""
 
 import itertools
+import math
 import os
 import signal
 from collections.abc import Collection, Sequence
@@ -12,7 +13,7 @@ import pytest
 
 from orchestrator.core.criteria import Timing
 from orchestrator.core.trial import Outcome, outcome_adapter
-from orchestrator.execution import telemetry, watchdog
+from orchestrator.execution import telemetry, trainer_pool, watchdog
 from orchestrator.execution.actor import TrialActor
 from orchestrator.execution.job import Job, TrialLimits, job_adapter
 from orchestrator.execution.round import RunningRound
@@ -48,7 +49,10 @@ def run_round(trainers: TrainerPool, *arguments: str, **options: Any) -> list[Ou
     return [trial_run.outcome() for trial_run in running.trial_runs]
 
 
-def test_a_slowdown_is_found_in_the_ratio_of_step_times(trainers: TrainerPool) -> None:
+def test_a_slowdown_is_found_in_the_ratio_of_step_times(
+    trainers: TrainerPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orchestrator.execution.round._SHORT_S", math.inf)  # nothing is set aside
     timing = Timing(interval=0.02, least=12, most=24, slice_s=0.05)
     names = ("none/one", "none/slow", "none/one+again")
     slower = {"none/slow": 1.2}
@@ -264,3 +268,17 @@ def test_a_trainer_that_dies_while_it_waits_fails_alone(trainers: TrainerPool) -
     assert (one.status, one.metrics["slices"]) == ("complete", 12)
     assert two.failure is not None
     assert two.failure.reason == "crash"
+
+
+def test_the_trainers_of_a_round_are_replaced_together_once_all_have_served(
+    trainers: TrainerPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("none/one", "none/slow")
+    run_round(trainers, "steady", *names)
+    served = [trainers.warm[key] for key in trainers.warm if key[0] == "none/one"]
+    monkeypatch.setattr(trainer_pool, "_has_served", lambda trainer: trainer in served)
+    warm = run_round(trainers, "steady", *names)
+    assert 0 not in [outcome.trainer_trials for outcome in warm]
+    monkeypatch.setattr(trainer_pool, "_has_served", lambda trainer: True)
+    fresh = run_round(trainers, "steady", *names)
+    assert [outcome.trainer_trials for outcome in fresh] == [0, 0]
