@@ -17,7 +17,6 @@ from orchestrator.analysis.pairing.baselines import Baseline
 from orchestrator.core.arms import Arm, VariantIdentity
 from orchestrator.core.selectors import known_implementation
 from orchestrator.core.trial import FingerprintRecord, FinishedTrial
-from workloads.implementations import Precision
 from workloads.registry import is_own_model
 
 
@@ -33,7 +32,7 @@ class Tolerance:
     gradients: float
 
 
-FINGERPRINT_TOLERANCES: Mapping[Precision, Tolerance] = {
+FINGERPRINT_TOLERANCES: Mapping[str, Tolerance] = {
     # Rounding errors grow with the number of steps: float32 has 6e-8 per operation, and differences
     # of some 1e-6 are measured (docs/trust.md). A wrong gate, activation or weight changes
     # outputs by several percent. Gradients add up over the steps.
@@ -82,6 +81,8 @@ class Mathematics:
     output_tolerance: float
     gradient_tolerance: float
     is_different: bool
+    precision: str = "float32"
+    reference_precision: str = "float32"
 
 
 def compare_mathematics(
@@ -100,7 +101,8 @@ def compare_mathematics(
             continue
         gradients = [d.gradients for d in differences if d.gradients is not None]
         share = max(d.outputs_share for d in differences)
-        tolerance = tolerance_of(arm, reference)
+        precisions = precision_of(arm, arms[arm]), precision_of(reference, arms[reference])
+        tolerance = tolerance_of(*precisions)
         compared[arm] = Mathematics(
             reference=reference,
             rounds=len(differences),
@@ -111,6 +113,8 @@ def compare_mathematics(
             gradient_tolerance=tolerance.gradients,
             is_different=share > tolerance.outputs
             or max(gradients, default=0.0) > tolerance.gradients,
+            precision=precisions[0],
+            reference_precision=precisions[1],
         )
     return compared
 
@@ -121,13 +125,17 @@ def compute_the_same(arm: Arm, other: Arm, compared: Mapping[Arm, Mathematics]) 
     `compared` is what `compare_mathematics` returns: both have an equal reference, or one is the
     other's. Arms of unlike precision differ by more rounding than a training forgives.
     """
-    references = []
-    for side in (arm, other):
-        mathematics = compared.get(side)
-        if mathematics is not None and mathematics.is_different:
-            return False
-        references.append(mathematics.reference if mathematics else side)
-    return references[0] == references[1] and tolerance_of(arm) == tolerance_of(other)
+    if arm == other:
+        return True
+    of_arm, of_other = compared.get(arm), compared.get(other)
+    known = [mathematics for mathematics in (of_arm, of_other) if mathematics is not None]
+    if not known or any(mathematics.is_different for mathematics in known):
+        return False
+    reference = of_arm.reference if of_arm else arm
+    if reference != (of_other.reference if of_other else other):
+        return False
+    precision = of_arm.precision if of_arm else known[0].reference_precision
+    return precision == (of_other.precision if of_other else known[0].reference_precision)
 
 
 def has_equal_starts(workload: str, settings: Mapping[str, Any]) -> bool:
@@ -189,10 +197,18 @@ def fingerprint_difference(
     return FingerprintDifference(largest, relative, gradients)
 
 
-def tolerance_of(*arms: Arm) -> Tolerance:
-    """Return the widest tolerance of these arms; an unknown precision counts as float32."""
-    known = [known_implementation(arm) for arm in arms]
-    every = [FINGERPRINT_TOLERANCES[i.precision if i else "float32"] for i in known]
+def precision_of(arm: Arm, trials: Iterable[FinishedTrial]) -> str:
+    """Return the precision that an arm computed in: the file of an own model may set it itself."""
+    ran = (trial.outcome.environment.get("precision") for trial in trials)
+    found = next((str(precision) for precision in ran if precision), None)
+    implementation = known_implementation(arm)
+    return found or (implementation.precision if implementation else "float32")
+
+
+def tolerance_of(*precisions: str) -> Tolerance:
+    """Return the widest tolerance of these precisions; an unknown one counts as float32."""
+    usual = FINGERPRINT_TOLERANCES["float32"]
+    every = [FINGERPRINT_TOLERANCES.get(precision, usual) for precision in precisions]
     return Tolerance(max(t.outputs for t in every), max(t.gradients for t in every))
 
 

@@ -8,6 +8,7 @@ import pytest
 from orchestrator.analysis.arms.mathematics import (
     FingerprintDifference,
     Mathematics,
+    compare_mathematics,
     fingerprint_difference,
 )
 from orchestrator.analysis.stopping import PrecisionReached
@@ -145,3 +146,15 @@ def test_each_variant_is_compared_with_its_like() -> None:
     for arm, mathematics in compared.items():
         assert mathematics.reference.variant == arm.variant
         assert not mathematics.is_different
+
+
+@pytest.mark.parametrize(("precision", "differs"), [(None, True), ("bf16", False)])
+def test_the_tolerance_is_of_the_precision_that_ran(precision: str | None, differs: bool) -> None:
+    """A model's own file may set a reduced precision, which the arm's name does not have."""
+    environment = {"precision": precision} if precision else {}
+    trials = {
+        arm: [build_trial(0, arm, fingerprint=build_fingerprint(f), environment=environment)]
+        for arm, f in {PORTABLE: 1.0, XLA: 1.02}.items()
+    }
+    compared = compare_mathematics(trials, None)[XLA]
+    assert (compared.is_different, compared.precision) == (differs, precision or "float32")
