@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
 from collections import Counter
 from collections.abc import Callable
@@ -17,9 +16,6 @@ from workloads.data.samples import Samples
 from workloads.model_facts import NOT_KEPT
 from workloads.models.canonical_weights import CanonicalLayer, Weights
 from workloads.own_code import describe_error
-
-_AUTOMATIC = re.compile(r"(?P<name>.*?)(_(?P<number>\d+))?")
-"""The name of a layer, perhaps with the number that Keras counts for each class."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,14 +103,19 @@ def _other_variables(model: Any) -> dict[str, Any]:
     from workloads.models import layers  # noqa: PLC0415 - imports the framework
 
     others = [layer for layer in layers.layers_of(model) if not layers.is_recurrent(layer)]
-    numbered = [(_AUTOMATIC.fullmatch(layer.name), layer) for layer in others]
-    ranks = Counter[str]()
-    names = dict[int, str]()
-    for match, layer in sorted(numbered, key=lambda pair: int(pair[0]["number"] or 0)):
-        names[id(layer)] = f"{match['name']}:{ranks[match['name']]}"
-        ranks[match["name"]] += 1
+    ranks, names = Counter[str](), dict[int, str]()
+    for layer in sorted(others, key=lambda layer: _split_name(layer.name)[1]):
+        name, _ = _split_name(layer.name)
+        names[id(layer)] = f"{name}:{ranks[name]}"
+        ranks[name] += 1
     return {
         f"{names[id(layer)]}/{index}": variable
         for layer in others
         for index, variable in enumerate(layer.weights)
     }
+
+
+def _split_name(name: str) -> tuple[str, int]:
+    """Return a layer's name without the number that Keras counts for each class, and the number."""
+    stem, _, number = name.rpartition("_")
+    return (stem, int(number)) if stem and number.isdecimal() else (name, 0)
