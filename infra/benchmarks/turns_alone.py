@@ -79,6 +79,7 @@ def run(name: str, arms: Sequence[str], home: Path) -> list[FinishedTrial]:
     spec: dict[str, Any] = deepcopy(dict(SWEEPS[kind]))
     spec["arms"] = {"implementations": list(arms), "hardware": ["cpu"]}
     ended, _ = rig.run(yaml.safe_dump({"name": f"turns-{name}", **spec}), home)
+    assert ended.stopped is None, ended.stopped
     return list(ended.record.trials)
 
 

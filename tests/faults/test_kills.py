@@ -220,7 +220,7 @@ def test_killed_trainers_and_workers_leave_every_trial_once(
                         draw.choice(found).kill()
                         kills.append(victim)
             command.kill()
-            command.wait()
+            assert command.wait() != 2, command.printed()  # refused, as it would be forever
         joining.expect_nothing_running()
         assert joining.finished(NAME)[: len(before)] == before, kills
         configs += more

@@ -55,6 +55,8 @@ step are as slow as the one that was interrupted, and blocks vary twice as much.
 _SHARE = 0.1
 _WRONG = 0.05
 _COVERING = 0.9
+"""The least share of intervals of equal arms that cover 1."""
+
 _MAY_MISS = {20: 0, 5: 1}
 _INTERVALS = {20: 0.05, 5: 0.03}
 """Of slowdowns in percent: how many sweeps may miss one, and the wanted interval."""
@@ -175,7 +177,9 @@ def equal(
 ) -> list[Finding]:
     answers = [ask(question, home, notebook) for question in equal_arms(sweeps, kind)]
     hits, wrong = covering(answers, 1.0), sum(a["verdict"] in ("faster", "slower") for a in answers)
-    least, most = math.ceil(_COVERING * sweeps), most_by_chance(sweeps, _WRONG)
+    least, most = fewest_by_chance(sweeps, 1 - _WRONG), most_by_chance(sweeps, _WRONG)
+    if kind == "arms":
+        least = math.ceil(_COVERING * sweeps)
     ratios = sorted(answer["speedup"]["value"] for answer in answers)
     disturbed = [each for answer in answers for each in answer["disturbed"]]
     return [
