@@ -12,13 +12,13 @@ from orchestrator.hardware.files import HARDWARE
 from orchestrator.hardware.profile import Node
 from orchestrator.report.formats.json_format import REPORT, TRIAL_ENTRY
 from orchestrator.storage import journal
-from orchestrator.storage.tracking import records, trial_table
+from orchestrator.storage.tracking import stored_records, trial_table
 
 _KINDS: dict[str, tuple[Format, tuple[Any, ...]]] = {
     "journal": (journal.FORMAT, typing.get_args(journal.Record)),
-    "manifest": (records.MANIFEST.format, (records.Manifest,)),
-    "lease": (records.LEASE.format, (records.Lease,)),
-    "trial": (records.TRIAL.format, (FinishedTrial,)),
+    "manifest": (stored_records.MANIFEST.format, (stored_records.Manifest,)),
+    "lease": (stored_records.LEASE.format, (stored_records.Lease,)),
+    "trial": (stored_records.TRIAL.format, (FinishedTrial,)),
     "table": (trial_table.TABLE, ()),
     "report": (REPORT, (ReportSummary,)),
     "hardware": (HARDWARE, (Node,)),

@@ -27,10 +27,11 @@ def test_a_small_real_sweep(tmp_path: Path) -> None:
 
 def expect_only_the_report_is_on_stdout(home: Home, spec: Path, done: Done) -> None:
     out, err = done.out, done.err
-    assert out.startswith("Sweep digits: image_rows")
-    assert "4 of 4 trials complete, 0 failed" in out
-    assert "cuDNN kernels need an NVIDIA GPU" in out
-    assert "no node is of this class" in out
+    assert out.startswith("digits · image_rows")
+    assert "· 4 trials" in " ".join(out.split()) and " failed " not in out
+    trust = " ".join(home.run("report", NAME, "--section", "trust").expect(0).out.split())
+    assert "cuDNN kernels need an NVIDIA GPU" in trust
+    assert "no node is of this class" in trust
     report = home.run("report", NAME).expect(0).out
     assert f"rnnsweep run {spec}" in " ".join(report.split())  # the start, as it was typed
     assert " ".join(out.split()) == " ".join(report.split())
