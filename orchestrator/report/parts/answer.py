@@ -33,7 +33,7 @@ from orchestrator.report.document import (
 from orchestrator.report.leading import leading_fact
 from orchestrator.report.names import ArmNames, about, arm_names, config_phrase, result_name
 from orchestrator.report.parts.doubts import doubts, report_command
-from orchestrator.report.words import WORDS, effect_text, range_text, verdict_label
+from orchestrator.report.words import QUALIFIERS, WORDS, effect_text, range_text, verdict_label
 from workloads.metrics import find_metric
 
 _MOST_ROWS = 8
@@ -228,7 +228,8 @@ def _whole_training_fact(summary: ReportSummary, name: ArmNames) -> Iterator[Fac
         return
     least_s, other_s = (number(row.means[WHOLE_TRAINING]) for row in (least, other))
     text = f"for {_trainings_text(summary, other.arm)} {name(least.arm)} takes least: {least_s} s"
-    text += f" with compiling ({name(other.arm)} {other_s} s)"
+    qualifier = f"; {QUALIFIERS[contrast.qualifier]}" if contrast.qualifier else ""
+    text += f" with compiling ({name(other.arm)} {other_s} s{qualifier})"
     is_open = not contrast.is_decided
     yield Fact(
         "in all", f"{_OPEN}: {text}" if is_open else text, Tone.DOUBT if is_open else Tone.PLAIN

@@ -238,6 +238,7 @@ def test_the_whole_training_has_a_fact_where_another_arm_takes_least(
     assert (in_all.tone if in_all else None) == tone
     if in_all:
         assert all(figure in in_all.text for figure in ("3.05 s", "16.8 s", "220"))
+        assert ("few" in in_all.text) == (tone == Tone.DOUBT)
 
 
 def test_factors_have_a_fact_each_and_decide_the_result() -> None:
@@ -391,6 +392,28 @@ def test_few_configs_have_the_start_that_gives_a_verdict(
 ) -> None:
     trials = disturbed(build_timed_trials({PORTABLE: 10.0, XLA: 8.0}, blocks), busy_blocks)
     assert doubts_of(build_record(trials, **search))["few"].endswith(end)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "repeats", "override"),
+    [
+        pytest.param(6, 1, "search.configs=7", id="too few are left"),
+        pytest.param(1, 3, "repeats=6", id="repeats of one config"),
+        pytest.param(1, 6, "repeats=7", id="too few repeats are left"),
+    ],
+)
+def test_more_configs_come_on_top_of_planned_ones_of_which_some_failed(
+    blocks: int, repeats: int, override: str
+) -> None:
+    trials = [
+        build_trial(block, arm, repeat=repeat, step_ms=10.0 if arm == PORTABLE else 8.0)
+        for block in range(blocks)
+        for repeat in range(repeats)
+        for arm in (PORTABLE, XLA)
+    ]
+    trials[0] = change_trial(trials[0], status="failed", failure="crash: signal 11", metrics={})
+    record = build_record(trials, sampler="tpe")
+    assert doubts_of(record)["few"].endswith(f"--set {override}")
 
 
 @pytest.mark.parametrize(("spread", "is_said"), [(0.05, True), (0.5, False)])
