@@ -7,7 +7,7 @@ from functools import partial
 
 from orchestrator.analysis.arms.arm_summary import ArmSummary
 from orchestrator.analysis.contrasts.answers import WHOLE_TRAINING
-from orchestrator.analysis.contrasts.contrast import Contrast, Question, Verdict
+from orchestrator.analysis.contrasts.contrast import Contrast, Question, Unit, Verdict
 from orchestrator.analysis.contrasts.questions import Leader
 from orchestrator.analysis.measures import TIMES, value_of
 from orchestrator.analysis.statistics.formatting import (
@@ -287,6 +287,8 @@ def arms_table(summary: ReportSummary, name: ArmNames) -> Table:
     def mean(measured: str, per: float, row: ArmSummary) -> float | None:
         return row.means[measured] / per if measured in row.means else None
 
+    values = summary.values_of(metric)
+    unit = values.unit if values else Unit.CONFIG
     times = {metric, summary.time_metric, WHOLE_TRAINING, *summary.results}
     expenses = [
         measure
@@ -315,7 +317,7 @@ def arms_table(summary: ReportSummary, name: ArmNames) -> Table:
             Column(f"Δ {result_name(result)}", partial(gained, result), numeric=True)
             for result in summary.results
         ),
-        Column("over configs", over_configs, numeric=True),
+        Column(f"over {unit}s", over_configs, numeric=True),
         *(
             Column(measure.title, partial(mean, measure.metric, measure.per), show=plain)
             for measure in expenses

@@ -316,6 +316,17 @@ def test_an_arm_of_several_baselines_is_over_what_it_differs_in() -> None:
     ]
 
 
+def test_a_sweep_of_repeats_of_one_config_has_the_range_over_repeats() -> None:
+    trials = [
+        build_trial(0, arm, repeat=repeat, step_ms=ms * (1 + 0.01 * repeat))
+        for repeat in range(6)
+        for arm, ms in ((PORTABLE, 10.0), (XLA, 8.0))
+    ]
+    summary = summarise(build_record(trials))
+    titles = {title for cell in cells(summary).values() for title in cell}
+    assert "over repeats" in titles and "over configs" not in titles
+
+
 def test_expenses_have_a_column_if_they_are_objectives_and_small_prices_are_written_out() -> None:
     metrics = {"step_ms": 10.0, "train_cost_usd": 1.23e-05, "energy_j": 20.0}
     trials = [build_trial(b, arm, metrics=metrics) for b in range(8) for arm in (PORTABLE, XLA)]
