@@ -435,6 +435,14 @@ def test_an_open_verdict_has_the_configs_it_needs_unless_they_are_hopelessly_man
     assert ("open" in doubts_of(record)) == is_said
 
 
+def test_the_configs_for_one_more_verdict_come_on_top_of_failed_ones() -> None:
+    trials = [*build_paired_record(8, lambda block: math.exp(0.05 * (-1) ** block)).trials]
+    trials[0] = change_trial(trials[0], status="failed", failure="crash: signal 11", metrics={})
+    record = build_record(trials, sampler="tpe")
+    (more,) = {c.more_blocks for c in summarise(record).contrasts if c.metric == "step_ms"} - {None}
+    assert doubts_of(record)["open"].endswith(f"--set search.configs={8 + (more or 0)}")
+
+
 def test_arms_that_cross_along_a_size_are_a_doubt_with_the_size() -> None:
     configs = [{"units": size} for size in UNITS * 2]
     found = doubts_of(build_record_by_laws(build_crossing_laws(64, slope=0.8), configs))
