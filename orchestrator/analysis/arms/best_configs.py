@@ -56,15 +56,14 @@ def rounded_for_ties(value: float) -> float:
 class Front:
     """The non-dominated points out of `tried`; `left_out` counts the configs without a point.
 
-    The arms `apart` have no points, because they do another amount of work, and neither have the
-    arms of `different_mathematics`.
+    The arms of `unlike_work` and of `different_mathematics` have no points.
     """
 
     objectives: Mapping[str, Direction]
     points: tuple[ParetoPoint, ...]
     tried: int
     left_out: int
-    apart: tuple[Arm, ...] = ()
+    unlike_work: tuple[Arm, ...] = ()
     different_mathematics: tuple[Arm, ...] = ()
 
 
@@ -86,19 +85,19 @@ class TradeOff:
 def pareto_front(record: SweepRecord, work: str = "", different: Collection[Arm] = ()) -> Front:
     """Return the Pareto front of all arms with this amount of work, in the first objective's order.
 
-    Arms timed only are kept apart if others were trained. Arms that are `different` compute
+    Arms that were only timed are left out if others were trained. Arms that are `different` compute
     something else than the others, so they have no row on the front.
     """
     modes = {arm: arm.measure for arm in {trial.arm for trial in record.trials}}
     wanted = (work, "full" if "full" in modes.values() else "timing")
-    apart = {arm for arm, mode in modes.items() if (arm.work, mode) != wanted} - set(different)
-    left_out = apart.union(different)
+    unlike = {arm for arm, mode in modes.items() if (arm.work, mode) != wanted} - set(different)
+    left_out = unlike.union(different)
     ended = (trial for trial in record.trials if trial.status != "pruned")
     alike = _by_config(trial for trial in ended if trial.arm not in left_out)
     points = [_point(repeats, record.objectives) for repeats in alike]
     front = _front(points, record.objectives)
     return replace(
-        front, apart=tuple(sorted(apart)), different_mathematics=tuple(sorted(different))
+        front, unlike_work=tuple(sorted(unlike)), different_mathematics=tuple(sorted(different))
     )
 
 

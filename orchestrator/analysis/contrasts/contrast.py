@@ -24,7 +24,7 @@ class Question(StrEnum):
     INTERACTION = "interaction"
     """The effect of a factor at one value of another factor with its effect at another value."""
     SIZE = "size"
-    """An arm's speed-up at a larger size with its speed-up at a smaller one."""
+    """A baseline, or an arm's speed-up, at one value of a param with itself at another value."""
     CHANGE = "change"
     """An arm in one sweep with itself in an earlier one."""
 

@@ -51,7 +51,7 @@ def _trade_off(
         return {"name": name(point.arm), "x": x, "y": y, "text": text}
 
     drawn = summary.drawn_blocks
-    left_out = {*summary.front.apart, *summary.front.different_mathematics}
+    left_out = {*summary.front.unlike_work, *summary.front.different_mathematics}
     trials = [trial for trial in summary.trials if trial.block in drawn]
     tried = [
         row(point, "")

@@ -75,7 +75,7 @@ class ArmChange:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One difference between the sides apart from the code; `–` for a missing value."""
+    """One difference between the sides besides the code; `–` for a missing value."""
 
     subject: str
     name: str

@@ -145,9 +145,9 @@ def _doubt(label: str, text: str) -> Fact:
 
 def _notes(changes: Changes) -> tuple[str, ...]:
     return (
-        f"Changes of time and memory within {share(changes.margin)} count as the same, and so do "
-        f"changes of a result within its margin. Intervals ({share(CONFIDENCE)}) hold for all arms "
-        "together.",
+        "Changes of time and memory are before over after: below 1 it takes more now. Within "
+        f"{share(changes.margin)}, or a result's margin, they count as the same. Intervals "
+        f"({share(CONFIDENCE)}) hold for all arms together.",
         "The sweeps ran at different times: other changes of the machine are part of each ratio.",
     )
 

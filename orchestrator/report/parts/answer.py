@@ -7,7 +7,7 @@ from functools import partial
 
 from orchestrator.analysis.arms.arm_summary import ArmSummary
 from orchestrator.analysis.contrasts.answers import WHOLE_TRAINING
-from orchestrator.analysis.contrasts.contrast import Contrast, Question, Verdict
+from orchestrator.analysis.contrasts.contrast import Contrast, Question, Unit, Verdict
 from orchestrator.analysis.contrasts.questions import Leader
 from orchestrator.analysis.measures import TIMES, value_of
 from orchestrator.analysis.statistics.formatting import (
@@ -33,7 +33,7 @@ from orchestrator.report.document import (
 from orchestrator.report.leading import leading_fact
 from orchestrator.report.names import ArmNames, about, arm_names, config_phrase, result_name
 from orchestrator.report.parts.doubts import doubts, report_command
-from orchestrator.report.words import WORDS, effect_text, range_text, verdict_label
+from orchestrator.report.words import QUALIFIERS, WORDS, effect_text, range_text, verdict_label
 from workloads.metrics import find_metric
 
 _MOST_ROWS = 8
@@ -228,7 +228,8 @@ def _whole_training_fact(summary: ReportSummary, name: ArmNames) -> Iterator[Fac
         return
     least_s, other_s = (number(row.means[WHOLE_TRAINING]) for row in (least, other))
     text = f"for {_trainings_text(summary, other.arm)} {name(least.arm)} takes least: {least_s} s"
-    text += f" with compiling ({name(other.arm)} {other_s} s)"
+    qualifier = f"; {QUALIFIERS[contrast.qualifier]}" if contrast.qualifier else ""
+    text += f" with compiling ({name(other.arm)} {other_s} s{qualifier})"
     is_open = not contrast.is_decided
     yield Fact(
         "in all", f"{_OPEN}: {text}" if is_open else text, Tone.DOUBT if is_open else Tone.PLAIN
@@ -286,6 +287,8 @@ def arms_table(summary: ReportSummary, name: ArmNames) -> Table:
     def mean(measured: str, per: float, row: ArmSummary) -> float | None:
         return row.means[measured] / per if measured in row.means else None
 
+    values = summary.values_of(metric)
+    unit = values.unit if values else Unit.CONFIG
     times = {metric, summary.time_metric, WHOLE_TRAINING, *summary.results}
     expenses = [
         measure
@@ -314,7 +317,7 @@ def arms_table(summary: ReportSummary, name: ArmNames) -> Table:
             Column(f"Δ {result_name(result)}", partial(gained, result), numeric=True)
             for result in summary.results
         ),
-        Column("over configs", over_configs, numeric=True),
+        Column(f"over {unit}s", over_configs, numeric=True),
         *(
             Column(measure.title, partial(mean, measure.metric, measure.per), show=plain)
             for measure in expenses

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from orchestrator.analysis.contrasts.contrast import Contrast, Question, Verdict
+from orchestrator.analysis.contrasts.contrast import Contrast, Question, Unit, Verdict
 from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS
 from orchestrator.analysis.statistics.formatting import share
 from orchestrator.analysis.statistics.verdicts import CORRECTION
@@ -69,9 +69,10 @@ def _notes(
 ) -> Iterator[str]:
     complete = len(summary.complete_blocks)
     every = complete + len(summary.gaps)
+    unit = compared[0].unit if compared else Unit.CONFIG
     yield (
         f"Speed-up: {metric_title(metric)} of the baseline ({baseline_name(summary, name)}) over "
-        f"the arm's; geometric mean over configs. Complete on every arm: {complete} of "
+        f"the arm's; geometric mean over {unit}s. Complete on every arm: {complete} of "
         f"{counted(every, 'config')}."
     )
     for contrast in compared[:1]:

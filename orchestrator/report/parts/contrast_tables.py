@@ -51,7 +51,7 @@ def contrast_table(
         Column(f"{effect} ({share(CONFIDENCE)} CI)", show or _effect, numeric=True),
         Column(f"{unit}s", lambda contrast: contrast.blocks),
         Column("verdict", verdict_label),
-        Column("over configs", _over_configs, numeric=True, optional=True),
+        Column(f"over {unit}s", _over_configs, numeric=True, optional=True),
     ]
     return make_table(columns, contrasts[:MOST_ROWS])
 

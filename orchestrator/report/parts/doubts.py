@@ -132,18 +132,18 @@ def _few(summary: ReportSummary, _: ArmNames) -> Iterator[Fact]:
     values = summary.values_of(summary.time_metric or "")
     if values is None or summary.sweep.trials.missing:
         return
-    blocks, needed = len(values.blocks), MIN_BLOCKS
-    label, text = "few", f"{counted(blocks, values.unit)}, and a verdict needs {needed}"
-    if blocks >= needed:
-        more = [c.more_blocks for c in summary.contrasts if _is_open_pair(summary, c)]
-        nearest = min(filter(None, more), default=_MOST_MORE_BLOCKS + 1)
+    blocks = len(values.blocks)
+    label, text = "few", f"{counted(blocks, values.unit)}, and a verdict needs {MIN_BLOCKS}"
+    more = MIN_BLOCKS - blocks
+    if more <= 0:
+        open_pairs = [c.more_blocks for c in summary.contrasts if _is_open_pair(summary, c)]
+        more = min(filter(None, open_pairs), default=_MOST_MORE_BLOCKS + 1)
         has_crossing = any(curve.crossing for curve in summary.curves)
-        if nearest > _MOST_MORE_BLOCKS or values.disturbed or has_crossing:
+        if more > _MOST_MORE_BLOCKS or values.disturbed or has_crossing:
             return
-        needed = blocks + nearest
         label = WORDS[Verdict.OPEN]
-        text = f"about {about(nearest)} more {values.unit}s give one more verdict"
-    command = _start_with_blocks(summary, needed, values.unit, is_busy=bool(values.disturbed))
+        text = f"one more verdict needs about {counted(more, f'more {values.unit}')}"
+    command = _start_with_more(summary, more, values.unit, is_busy=bool(values.disturbed))
     yield _doubt(label, text, command)
 
 
@@ -170,17 +170,24 @@ def _is_open_pair(summary: ReportSummary, contrast: Contrast) -> bool:
     return is_pair and contrast.metric == summary.time_metric and not contrast.is_decided
 
 
-def _start_with_blocks(summary: ReportSummary, blocks: int, unit: Unit, *, is_busy: bool) -> str:
-    """Return how the sweep gets this many configs, or repeats of its only config."""
+def _start_with_more(summary: ReportSummary, more: int, unit: Unit, *, is_busy: bool) -> str:
+    """Return how the sweep gets this many more configs, or repeats of its only config.
+
+    They come on top of those that were planned, because some of these may have failed.
+    """
     sweep = summary.sweep
     start = sweep.start.when_quiet() if is_busy else sweep.start
-    if unit == Unit.REPEAT or sweep.blocks == 1:
-        return str(start.with_value("repeats", blocks))
+    if unit == Unit.REPEAT:
+        return str(start.with_value("repeats", sweep.repeats + more))
+    if sweep.blocks == 1:
+        return str(start.with_value("repeats", max(MIN_BLOCKS, sweep.repeats + 1)))
     if configs_from(sweep.sampler) == "list":
         return f"add configs to search.configs; {start}"
-    if configs_from(sweep.sampler) == "space" or (sweep.space_size or blocks) <= sweep.blocks:
+    configs = sweep.blocks + more
+    space_size = sweep.space_size or configs
+    if configs_from(sweep.sampler) == "space" or space_size <= sweep.blocks:
         return f"add values to search.space; {start.with_flags('--fresh')}"
-    return str(start.with_value("search.configs", min(blocks, sweep.space_size or blocks)))
+    return str(start.with_value("search.configs", min(configs, space_size)))
 
 
 def _start_for_quiet_blocks(summary: ReportSummary, quiet: int, unit: Unit) -> StartCommand:

@@ -238,6 +238,7 @@ def test_the_whole_training_has_a_fact_where_another_arm_takes_least(
     assert (in_all.tone if in_all else None) == tone
     if in_all:
         assert all(figure in in_all.text for figure in ("3.05 s", "16.8 s", "220"))
+        assert ("few" in in_all.text) == (tone == Tone.DOUBT)
 
 
 def test_factors_have_a_fact_each_and_decide_the_result() -> None:
@@ -313,6 +314,17 @@ def test_an_arm_of_several_baselines_is_over_what_it_differs_in() -> None:
         "lstm",
         ABSENT,
     ]
+
+
+def test_a_sweep_of_repeats_of_one_config_has_the_range_over_repeats() -> None:
+    trials = [
+        build_trial(0, arm, repeat=repeat, step_ms=ms * (1 + 0.01 * repeat))
+        for repeat in range(6)
+        for arm, ms in ((PORTABLE, 10.0), (XLA, 8.0))
+    ]
+    summary = summarise(build_record(trials))
+    titles = {title for cell in cells(summary).values() for title in cell}
+    assert "over repeats" in titles and "over configs" not in titles
 
 
 def test_expenses_have_a_column_if_they_are_objectives_and_small_prices_are_written_out() -> None:
@@ -393,12 +405,42 @@ def test_few_configs_have_the_start_that_gives_a_verdict(
     assert doubts_of(build_record(trials, **search))["few"].endswith(end)
 
 
+@pytest.mark.parametrize(
+    ("blocks", "repeats", "override"),
+    [
+        pytest.param(6, 1, "search.configs=7", id="too few are left"),
+        pytest.param(1, 3, "repeats=6", id="repeats of one config"),
+        pytest.param(1, 6, "repeats=7", id="too few repeats are left"),
+    ],
+)
+def test_more_configs_come_on_top_of_planned_ones_of_which_some_failed(
+    blocks: int, repeats: int, override: str
+) -> None:
+    trials = [
+        build_trial(block, arm, repeat=repeat, step_ms=10.0 if arm == PORTABLE else 8.0)
+        for block in range(blocks)
+        for repeat in range(repeats)
+        for arm in (PORTABLE, XLA)
+    ]
+    trials[0] = change_trial(trials[0], status="failed", failure="crash: signal 11", metrics={})
+    record = build_record(trials, sampler="tpe")
+    assert doubts_of(record)["few"].endswith(f"--set {override}")
+
+
 @pytest.mark.parametrize(("spread", "is_said"), [(0.05, True), (0.5, False)])
 def test_an_open_verdict_has_the_configs_it_needs_unless_they_are_hopelessly_many(
     spread: float, is_said: bool
 ) -> None:
     record = build_paired_record(8, lambda block: math.exp(spread * (-1) ** block))
     assert ("open" in doubts_of(record)) == is_said
+
+
+def test_the_configs_for_one_more_verdict_come_on_top_of_failed_ones() -> None:
+    trials = [*build_paired_record(8, lambda block: math.exp(0.05 * (-1) ** block)).trials]
+    trials[0] = change_trial(trials[0], status="failed", failure="crash: signal 11", metrics={})
+    record = build_record(trials, sampler="tpe")
+    (more,) = {c.more_blocks for c in summarise(record).contrasts if c.metric == "step_ms"} - {None}
+    assert doubts_of(record)["open"].endswith(f"--set search.configs={8 + (more or 0)}")
 
 
 def test_arms_that_cross_along_a_size_are_a_doubt_with_the_size() -> None:
