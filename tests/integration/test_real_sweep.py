@@ -49,7 +49,7 @@ def expect_mlflow_describes_the_sweep_and_each_trial(home: Home) -> None:
     assert yaml.safe_load(home.artifact(parent, "spec.yaml"))["arms"] == REAL["arms"]
     plan = json.loads(home.artifact(parent, "plan.json"))
     assert (len(plan["arms"]), len(plan["impossible"])) == (2, 4)
-    assert "Sweep digits" in home.artifact(parent, "report.md")
+    assert "digits · " in home.artifact(parent, "report.md")
     (environment,) = json.loads(home.artifact(parent, "environments.json")).values()
     assert {"tensorflow", "keras"} <= environment.keys() & parent.data.params.keys()
     assert parent.data.metrics["trials"] == 4

@@ -352,7 +352,7 @@ def _use_note(summary: ReportSummary) -> Iterator[str]:
     used |= {str(summary.best.chosen.arm)} if summary.best else set()
     has_code = any(known_implementation(r.arm) for r in summary.arms if str(r.arm) in used)
     if has_code and not summary.sweep.start.address:
-        yield f"to use it: {summary.sweep.start.reading('best', summary.sweep.label)} --code"
+        yield f"best config as code: {summary.sweep.start.reading('best', summary.sweep.label)} --code"
 
 
 def _commands_for_more(summary: ReportSummary, hidden: str) -> str:
