@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PYTHONS ?= python3.11 python3.12 python3.13
 RESULTS := infra/benchmarks/results
 GALLERY_HOME ?= $(CURDIR)/rnnsweep-data/gallery
-GALLERY_PAGES ?= quickstart gru-or-lstm cpu-backends timing
+GALLERY_PAGES ?= quickstart
 GALLERY := RNNSWEEP_HOME=$(GALLERY_HOME) $(BIN)/rnnsweep
 GPU_BACKENDS ?= torch,jax
 GPU_CUDA := $(if $(findstring tensorflow,$(GPU_BACKENDS)),12,13)
@@ -63,11 +63,8 @@ docs: $(VENV)/.dev ## write the generated parts of docs/, and build the site int
 	$(BIN)/python -m orchestrator.cli.reference docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-gallery: $(VENV)/.backends ## run the sweeps of docs/gallery on an idle machine (40 minutes), and renew its pages and docs/images; needs Chromium
+gallery: $(VENV)/.backends ## run the sweep of docs/gallery on an idle machine (4 minutes), and renew its page and docs/images; needs Chromium
 	$(GALLERY) run sweeps/quickstart.yaml
-	$(GALLERY) run sweeps/gru_or_lstm.yaml
-	$(GALLERY) run sweeps/cpu_backends.yaml --set settings.samples=1280 --set settings.sequence_length=32
-	$(GALLERY) run sweeps/timing.yaml --set search.configs.interval=0.1
 	@$(MAKE) gallery-pages
 
 gallery-pages: # of the sweeps that were run before
