@@ -62,7 +62,7 @@ class _Leads:
             return
         yield from self.by({metric: "fastest"})
         leaders = self._leaders(metric)
-        if any(not leader.hardware for leader in leaders):
+        if len(leaders) > 1:
             for leader in [each for each in leaders if each.hardware][:_MOST_CLASSES]:
                 fact = self._fact("fastest", leader, self.short_names)
                 yield replace(fact, text=f"on {leader.hardware}: {fact.text}")
@@ -70,8 +70,9 @@ class _Leads:
     def by(self, labels: Mapping[str, str]) -> Iterator[Fact]:
         """Yield which arm is the best of all by each of these metrics, under its label."""
         for metric, label in labels.items():
-            for overall in self._leaders(metric)[-1:]:  # all hardware comes last
-                yield self._fact(label, overall, self.names)
+            leaders = self._leaders(metric)
+            if leaders and (len(leaders) == 1 or not leaders[-1].hardware):  # all comes last
+                yield self._fact(label, leaders[-1], self.names)
 
     def _leaders(self, metric: str) -> list[Leader]:
         return [leader for leader in self.answers.leaders if leader.metric == metric]
