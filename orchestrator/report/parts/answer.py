@@ -352,7 +352,8 @@ def _use_note(summary: ReportSummary) -> Iterator[str]:
     used |= {str(summary.best.chosen.arm)} if summary.best else set()
     has_code = any(known_implementation(r.arm) for r in summary.arms if str(r.arm) in used)
     if has_code and not summary.sweep.start.address:
-        yield f"best config as code: {summary.sweep.start.reading('best', summary.sweep.label)} --code"
+        command = summary.sweep.start.reading("best", summary.sweep.label)
+        yield f"best config as code: {command} --code"
 
 
 def _commands_for_more(summary: ReportSummary, hidden: str) -> str:
