@@ -93,7 +93,7 @@ def test_an_arm_that_fails_is_named_and_the_others_are_timed(run: Run) -> None:
     assert (base["used"], slow["used"]) == (1, 0)
 
 
-@pytest.mark.parametrize("first", ["torch/cudnn", "torch/portable"])
+@pytest.mark.parametrize("first", ["tensorflow/cudnn", "tensorflow/portable"])
 def test_an_implementation_that_cannot_run_here_is_left_out(
     first: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,14 +104,16 @@ def test_an_implementation_that_cannot_run_here_is_left_out(
         return spec
 
     monkeypatch.setattr(benches, "check_user_code", check)
-    asked = {"torch/cudnn": ["torch/cudnn", "torch/portable"]}.get(first, [first, "torch/cudnn"])
+    asked = {"tensorflow/cudnn": ["tensorflow/cudnn", "tensorflow/portable"]}.get(
+        first, [first, "tensorflow/cudnn"]
+    )
     timed = {"model": f"{SLICING}:steady"}
     made = benches.make_bench(asked, timed, (), "cpu", Budget(60.0, None))
-    assert built == [("torch/portable",)], "only what can run here is built"
-    assert [arm.implementation for arm in made.plan.arms] == ["torch/portable"]
-    assert [arm.arm.implementation for arm in made.record().impossible] == ["torch/cudnn"]
+    assert built == [("tensorflow/portable",)], "only what can run here is built"
+    assert [arm.implementation for arm in made.plan.arms] == ["tensorflow/portable"]
+    assert [arm.arm.implementation for arm in made.record().impossible] == ["tensorflow/cudnn"]
     with pytest.raises(Refusal):
-        benches.make_bench(["torch/cudnn"], timed, (), "cpu", Budget(60.0, None))
+        benches.make_bench(["tensorflow/cudnn"], timed, (), "cpu", Budget(60.0, None))
 
 
 def run_without_trainers(

@@ -123,7 +123,7 @@ def test_an_owner_elsewhere_is_believed_until_its_lease_ends(
     first = new_writer(home)
     first.open(build_opening(owner=away))
     assert read_stored_sweep(address(home), "quickstart").state == "running"
-    with pytest.raises(LeaseHeld, match=r"pid \d+ on elsewhere is recording into it"):
+    with pytest.raises(LeaseHeld, match=r"pid \d+ on elsewhere records into it"):
         record(home)
     later_s = time.time() + LEASE_S + 1
     monkeypatch.setattr(time, "time", lambda: later_s)
