@@ -132,7 +132,9 @@ def test_an_owner_elsewhere_is_believed_until_its_lease_ends(
         opened.open(build_opening())
         with pytest.raises(LeaseHeld):  # the loss is noticed at the next renewal
             first.record([build_full_trial(1)])
-    with pytest.raises(LeaseHeld, match="took over quickstart meanwhile, and ended"):  # free, yet lost
+    with pytest.raises(
+        LeaseHeld, match="took over quickstart meanwhile, and ended"
+    ):  # free, yet lost
         first.record([build_full_trial(1)])
     with pytest.raises(LeaseHeld):
         first.open(build_opening(owner=away), has_claimed=True)
