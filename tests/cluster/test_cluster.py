@@ -43,10 +43,9 @@ def test_a_report_compares_two_classes_of_cpu(lab: Lab) -> None:
     lab.expect_exactly_once("compared", trials=6)
     report = json.loads(lab.rnnsweep("report", "compared", "--format", "json").expect().out)
     assert report["sweep"]["environment"]["usable_cpus"] == "1 | 2"
-    (comparison,) = report["comparisons"]
-    assert len(comparison["pairs"]) == comparison["speedup"]["n"] == 3
-    used = [comparison[side]["hardware"] for side in ("baseline", "arm")]
-    names = [hardware["hardware_class"]["name"] for hardware in used]
+    (contrast,) = (each for each in report["contrasts"] if each["metric"] == "step_ms")
+    assert contrast["blocks"] == contrast["estimate"]["n"] == 3
+    names = contrast["reference"], contrast["subject"]
     assert [name.rpartition(", ")[2] for name in names] == ["1 CPU", "2 CPUs"]
 
 

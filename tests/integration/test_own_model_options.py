@@ -49,5 +49,5 @@ def test_pruning_keeping_and_another_precision(joining: Home) -> None:
     keys = [trial["trial_key"] for trial in trials if trial["run_id"] in best["run_ids"]]
     (model,) = joining.path.rglob(f"{keys[0]}.tar")
     assert model.stat().st_size == 0, "MLflow has the model of the best config"
-    results = [result for comparison in report["comparisons"] for result in comparison["results"]]
-    assert [(result["metric"], result["margin"]) for result in results] == [("val_mae", 0.5)]
+    margins = [each["margin"] for each in report["contrasts"] if each["metric"] == "val_mae"]
+    assert margins == [0.5]
