@@ -42,9 +42,8 @@ def run(trial: Context) -> dict[str, float]:
 
     def build(settings: ImageRowsSettings, trial: Context, data: LabelledData) -> Any:
         model = TASK.build(settings, trial, data)
-        if shares:
-            # Looked up when it is called: the trial has its own class of the model by then.
-            model.train_step = Slowed(lambda data: type(model).train_step(model, data), sum(shares))
+        if asked.backend == "torch":
+            model = with_share(model, sum(shares))
         while not gate.exists():
             time.sleep(0.05)
         return model
@@ -52,29 +51,52 @@ def run(trial: Context) -> dict[str, float]:
     return measure(dataclasses.replace(TASK, build=build), settings, inner)
 
 
-class Slowed:
-    """A training step that is sometimes repeated, so that the whole loop takes a share longer."""
+def with_share(author: Any, share: float) -> Any:
+    """Return a model like the author's, whose training takes a share longer."""
+    # The kernel fused makes a functional model anew from its class, and a Sequential one as a plain
+    # Sequential: the slowdown must be in the class.
+    import keras  # noqa: PLC0415 - the framework of this process
 
-    # The slowdown is work, not sleep: during a sleep other threads evict the caches, and a step
-    # after a wait of 20 % took 7 % longer by itself.
+    from workloads.models.rewriting import carry_compilation  # noqa: PLC0415 - imports it too
 
-    def __init__(self, step: Any, share: float) -> None:
-        self._step, self._share = step, share
+    class Slowed(keras.Model):
+        """A model with training steps that are sometimes repeated."""
+
+        # The slowdown is work, not sleep: during a sleep other threads evict the caches, and a step
+        # after a wait of 20 % took 7 % longer by itself.
+
+        def train_step(self, data: Any) -> Any:
+            began_s = time.perf_counter()
+            logs = super().train_step(data)
+            if loop.owes_a_step(began_s, time.perf_counter()):
+                logs = super().train_step(data)
+                loop.repeated(time.perf_counter())
+            return logs
+
+    loop = Loop(share)
+    slowed = Slowed(author.inputs, author.outputs, name=author.name)
+    carry_compilation(author, slowed)
+    return slowed
+
+
+class Loop:
+    """The time of a training loop, and how much of a share of it is still owed."""
+
+    def __init__(self, share: float) -> None:
+        self._share = share
         self._ended_s = self._owed_s = 0.0
 
-    def __call__(self, data: Any) -> Any:
-        began_s = time.perf_counter()
-        logs = self._step(data)
-        now_s = time.perf_counter()
-        took_s, since_s = now_s - began_s, now_s - self._ended_s
+    def owes_a_step(self, began_s: float, ended_s: float) -> bool:
+        """Note a step (monotonic, s); return whether as much is owed as it took."""
+        took_s, since_s = ended_s - began_s, ended_s - self._ended_s
         self._owed_s += self._share * (since_s if since_s < _REST * took_s else took_s)
-        if self._owed_s >= took_s:
-            logs = self._step(data)
-            again_s = time.perf_counter()
-            self._owed_s -= again_s - now_s
-            now_s = again_s
-        self._ended_s = now_s
-        return logs
+        self._ended_s = ended_s
+        return self._share > 0 and self._owed_s >= took_s
+
+    def repeated(self, ended_s: float) -> None:
+        """Note that the last step was repeated until then."""
+        self._owed_s -= ended_s - self._ended_s
+        self._ended_s = ended_s
 
 
 def _renamed(trial: Context, event: Any) -> None:
