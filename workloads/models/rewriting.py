@@ -60,6 +60,16 @@ class Rewritten:
     author_variables: tuple[str, ...]
 
 
+_METHODS_OF_TRAINING = (
+    "train_step",
+    "test_step",
+    "predict_step",
+    "compute_loss",
+    "compute_metrics",
+    "call",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Examination:
     """Why a model cannot be rewritten; `reason` is None if it can.
@@ -98,7 +108,11 @@ def examine_rewrite(
         reasons = "; ".join(f"{layer.name}: {layer.reason}" for layer in kept)
         return Examination(f"no layer can be fused ({reasons})")
     stay = {layer.name for layer in kept}
-    reason = _optimizer_reason(model) or _unmet_demand(model, implementation, device, stay)
+    reason = (
+        _replaced_method_reason(model)
+        or _optimizer_reason(model)
+        or _unmet_demand(model, implementation, device, stay)
+    )
     is_masked = any(chain.traits.mask != "none" for chain in chains)
     return Examination(reason, is_masked)
 
@@ -116,7 +130,7 @@ def rewrite(model: Any, implementation: Implementation, framework: Framework) ->
         is_cudnn = implementation.kernel == "cudnn"
         switch_layers(model, use_cudnn=is_cudnn, unroll=_unrolls(implementation))
         return Rewritten(model, author_variables)
-    if reason := _structure_reason(model):
+    if reason := _structure_reason(model) or _replaced_method_reason(model):
         raise NotPossible(f"{implementation}: {reason}")
     fusion = _Fusion(implementation, framework)
     fused = fusion.rebuild(model)
@@ -323,6 +337,16 @@ def _structure_reason(model: Any) -> str | None:
     return (
         f"{kind.__name__} is a class of its own, whose layers only its code knows:"
         " use the kernel auto"
+    )
+
+
+def _replaced_method_reason(model: Any) -> str | None:
+    """Return which method was replaced on the object, which a copy of the model would not have."""
+    replaced = next((name for name in _METHODS_OF_TRAINING if name in vars(model)), None)
+    if replaced is None:
+        return None
+    return (
+        f"{replaced} is replaced on the model object: define it in a class, or use the kernel auto"
     )
 
 

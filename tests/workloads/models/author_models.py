@@ -143,6 +143,13 @@ def without_recurrence() -> Author:
     return keras.Sequential([keras.Input((6, 3)), layers.Conv1D(4, 3)]), draw(4, 6, 3)
 
 
+@author
+def replaced_step() -> Author:
+    model = keras.Sequential([keras.Input((6, 3)), layers.LSTM(4)])
+    model.train_step = lambda data: {}
+    return model, draw(4, 6, 3)
+
+
 class Subclassed(keras.Model):
     def __init__(self) -> None:
         super().__init__()

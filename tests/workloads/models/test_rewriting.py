@@ -65,6 +65,7 @@ def test_portable_layers_compute_what_their_author_wrote(
     [
         ("subclassed", "portable", "Subclassed is a class of its own"),
         ("without_recurrence", "fused", "no recurrent layer"),
+        ("replaced_step", "fused", "train_step is replaced"),
     ],
 )
 def test_a_model_that_cannot_be_rewritten_has_a_reason(
