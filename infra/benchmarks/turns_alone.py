@@ -22,13 +22,13 @@ from orchestrator.core.trial import FinishedTrial
 from orchestrator.storage.home import sweep_home
 
 _SIZES = [{"units": units} for units in (20, 26, 33, 43, 56, 64)]
-_DIGITS = {"dataset": "digits", "epochs": 8, "dropout": 0.0, "learning_rate": 0.005}
+_DIGITS = {"dataset": "digits", "epochs": 8, "dropout": 0.0}
 _MODULE = "sweeps.questions.pytorch_65597"
 
 SWEEPS: Mapping[str, Mapping[str, Any]] = {
     "built-in": {
         "workload": "image_rows",
-        "settings": _DIGITS,
+        "settings": {**_DIGITS, "learning_rate": 0.005},
         "search": {"configs": _SIZES, "objectives": {"val_accuracy": "maximize"}},
         "arms": ["tensorflow/portable", "tensorflow/portable+unroll"],
     },
