@@ -109,7 +109,7 @@ benchmark-passes: $(VENV)/.backends ## measure recurrent layers on PyTorch as a 
 benchmark-scale: $(VENV)/.dev ## measure decisions and samplers at 1,000 nodes, 100,000 trials and 10,000 configs (20 minutes)
 	$(BIN)/python -m infra.benchmarks.scale --output $(RESULTS)
 
-benchmark-trust: $(VENV)/.backends ## check the error rates of comparisons: 40 minutes of real sweeps on an idle machine
+benchmark-trust: $(VENV)/.backends ## check the error rates of comparisons: 30 minutes of real sweeps on an idle machine
 	$(BIN)/python -m infra.benchmarks.trust
 
 benchmark-turns: $(VENV)/.backends ## measure statistics over turns beside other processes: 20 minutes on an idle machine; resumes

@@ -1,6 +1,6 @@
 """Error rates of rnnsweep's comparisons, measured in real sweeps on this machine.
 
-It takes some forty minutes on two cores of an idle machine: only its own hog may disturb it.
+It takes some thirty minutes on two cores of an idle machine.
 Findings are kept, so that the next start resumes. Results are infra/benchmarks/results/trust.txt
 and trust.json, or files next to the sweeps with `--quick`, whose findings have no value. The exit
 code is 1 if a promise is broken.
@@ -22,7 +22,7 @@ PACKAGES = ("ray", "optuna", "mlflow", "keras", "torch", "numpy", "scipy")
 
 def main() -> None:
     parser = rig.arguments(__doc__)
-    parts = ("slowdown", "equal", "variants", "hog", "adaptive")
+    parts = ("slowdown", "equal")
     parser.add_argument("--only", action="append", choices=parts, help="this part, or these")
     parser.add_argument("--quick", action="store_true", help="only check that it works")
     parser.add_argument("--fresh", action="store_true", help="start from scratch")
@@ -37,9 +37,6 @@ def main() -> None:
     run: dict[str, Callable[[], Sequence[Finding]]] = {
         "slowdown": lambda: real.slowdown(home, notebook, *((1, 1) if asked.quick else (5, 10))),
         "equal": lambda: real.equal(home, notebook, 2 if asked.quick else 20),
-        "variants": lambda: real.equal(home, notebook, 2 if asked.quick else 10, "variants"),
-        "hog": lambda: real.hog(home, notebook, 9 if asked.quick else 12),
-        "adaptive": lambda: real.adaptive(home, notebook, 40 if asked.quick else 500),
     }
     try:
         with quiet(home / "proof.log") as console:

@@ -1,33 +1,24 @@
-"""Real sweeps of equal and slowed arms, of whole trainings, and under a hog."""
+"""Real sweeps of equal and of slowed arms."""
 
-import contextlib
 import dataclasses
-import functools
 import math
-import os
 import statistics
-import subprocess
-import sys
-import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from infra.benchmarks import rig
 from infra.benchmarks.trusting.findings import Finding, Notebook
 from orchestrator.analysis.contrasts import contrast as contrasts
 from orchestrator.analysis.summary import summarise
 from orchestrator.core.records import SweepRecord
-from orchestrator.report.words import TIME_WORDS, verdict_word
-from orchestrator.storage.home import SweepFolder
-from orchestrator.storage.journal import read
+from orchestrator.report.words import verdict_word
 from tests.building.chance import fewest_by_chance, most_by_chance
 from tests.building.specs import build_spec_text
 
 FUSED = "torch/fused"
-AGAIN, SLOW_THIRD = f"{FUSED}+again", f"{FUSED}+slow_33"
 EQUAL = FUSED, "tensorflow/portable"
 """Of equal arms: every second sweep trains on TensorFlow, whose processes keep one of several
 speeds for life."""
@@ -52,7 +43,6 @@ _ONE_THREAD: dict[str, Any] = {"class": "cpu", "threads": 1}
 """Driver, Ray and MLflow use a tenth of two CPUs. Two threads that wait for each other at each
 step are as slow as the one that was interrupted, and blocks vary twice as much."""
 
-_SHARE = 0.1
 _WRONG = 0.05
 _COVERING = 0.9
 """The least share of intervals of equal arms that cover 1."""
@@ -60,21 +50,6 @@ _COVERING = 0.9
 _MAY_MISS = {20: 0, 5: 1}
 _INTERVALS = {20: 0.05, 5: 0.03}
 """Of slowdowns in percent: how many sweeps may miss one, and the wanted interval."""
-
-_BURN = """
-import os, time
-os.sched_setaffinity(0, {{{cpu}}})
-end = time.monotonic() + 600
-while time.monotonic() < end: pass
-"""
-"""One process per core, since the scheduler may put two on one core and spare a trainer."""
-
-_SECONDS_LONG = {**SMALL, "epochs": 60}
-"""Trials take some seconds, because telemetry reads the node once a second."""
-
-_OPEN = TIME_WORDS[contrasts.Verdict.OPEN]
-_POLL_S = 0.2
-_NOTICED = 0.8
 
 
 class Interrupted(Exception):
@@ -106,9 +81,8 @@ def ask(question: Question, home: Path, notebook: Notebook) -> dict[str, Any]:
 
 
 def answer(question: Question, home: Path) -> dict[str, Any]:
-    """Run or resume a sweep and compare its arms, the first with each other."""
-    # `warm_s` is without the first block, in which trainers were started; `disturbed` is of each
-    # trial in the order of their ends.
+    """Run or resume a sweep and compare its two arms."""
+    # `disturbed` is of each trial in the order of their ends.
     began_s = time.monotonic()
     ended, _ = rig.run(question.spec(), home)
     if ended.stopped is not None:
@@ -117,23 +91,18 @@ def answer(question: Question, home: Path) -> dict[str, Any]:
     wrong = [trial.failure for trial in record.trials if trial.status in ("failed", "wrong_kernel")]
     assert record.trials and not wrong, f"{question.name}: {len(wrong)} trials failed: {wrong[:1]}"
     summary = summarise(record)
-    comparisons = [
-        {
-            "arm": contrast.subject,
-            "verdict": verdict_word(contrast),
-            "pairs": contrast.blocks,
-            "speedup": dataclasses.asdict(contrast.estimate),
-            "qualifier": contrast.qualifier,
-        }
+    contrast = next(
+        contrast
         for contrast in summary.contrasts
         if contrast.question == contrasts.Question.BASELINE
         and contrast.metric == summary.time_metric
-    ]
+    )
     by_end = sorted(record.trials, key=lambda trial: trial.ended_s)
     return {
-        **comparisons[0],
-        "comparisons": comparisons,
-        "warm_s": round(busy_s(record, min(record.trials, key=lambda t: t.started_s).block), 2),
+        "verdict": verdict_word(contrast),
+        "pairs": contrast.blocks,
+        "speedup": dataclasses.asdict(contrast.estimate),
+        "qualifier": contrast.qualifier,
         "trainers_s": round(busy_s(record), 2),
         "seconds": round(time.monotonic() - began_s, 1),
         "slices": round(sum(trial.metrics.get("slices", 0.0) for trial in record.trials)),
@@ -141,13 +110,12 @@ def answer(question: Question, home: Path) -> dict[str, Any]:
     }
 
 
-def busy_s(record: SweepRecord, without_block: int | None = None) -> float:
+def busy_s(record: SweepRecord) -> float:
     """Return the seconds in which trials ran; interleaved trials count once."""
     total, until_s = 0.0, 0.0
     for trial in sorted(record.trials, key=lambda trial: trial.started_s):
-        if trial.block != without_block:
-            total += max(0.0, trial.ended_s - max(trial.started_s, until_s))
-            until_s = max(until_s, trial.ended_s)
+        total += max(0.0, trial.ended_s - max(trial.started_s, until_s))
+        until_s = max(until_s, trial.ended_s)
     return total
 
 
@@ -156,35 +124,22 @@ def covering(answers: Sequence[Mapping[str, Any]], truth: float) -> int:
     return sum(speedup["low"] <= truth <= speedup["high"] for speedup in speedups)
 
 
-def ratio_text(answer: Mapping[str, Any]) -> str:
-    speedup = answer["speedup"]
-    return f"{speedup['value']:.3f} ({speedup['low']:.3f}–{speedup['high']:.3f})"
-
-
-def equal_arms(sweeps: int, kind: Literal["arms", "variants"]) -> Iterator[Question]:
-    usual: dict[str, Any] = {"hardware": ["cpu"], "measure": _QUICK_SLICES}
-    if kind == "variants":
-        usual["variants"] = [{"name": "one"}, {"name": "other"}]
+def equal_arms(sweeps: int) -> Iterator[Question]:
     for number in range(sweeps):
-        arm = EQUAL[number % len(EQUAL)] if kind == "arms" else FUSED
-        arms = [arm, f"{arm}+again"] if kind == "arms" else [arm]
-        name = f"trust-{'equal' if kind == 'arms' else kind}-{number:02}"
-        yield Question(name, arms, {**usual, "seed": number})
+        arm = EQUAL[number % len(EQUAL)]
+        changes = {"hardware": ["cpu"], "measure": _QUICK_SLICES, "seed": number}
+        yield Question(f"trust-equal-{number:02}", (arm, f"{arm}+again"), changes)
 
 
-def equal(
-    home: Path, notebook: Notebook, sweeps: int, kind: Literal["arms", "variants"] = "arms"
-) -> list[Finding]:
-    answers = [ask(question, home, notebook) for question in equal_arms(sweeps, kind)]
+def equal(home: Path, notebook: Notebook, sweeps: int = 20) -> list[Finding]:
+    answers = [ask(question, home, notebook) for question in equal_arms(sweeps)]
     hits, wrong = covering(answers, 1.0), sum(a["verdict"] in ("faster", "slower") for a in answers)
-    least, most = fewest_by_chance(sweeps, 1 - _WRONG), most_by_chance(sweeps, _WRONG)
-    if kind == "arms":
-        least = math.ceil(_COVERING * sweeps)
+    least, most = math.ceil(_COVERING * sweeps), most_by_chance(sweeps, _WRONG)
     ratios = sorted(answer["speedup"]["value"] for answer in answers)
     disturbed = [each for answer in answers for each in answer["disturbed"]]
     return [
         Finding(
-            f"at least {least} of {sweeps} real sweeps of two equal {kind} have an interval that"
+            f"at least {least} of {sweeps} real sweeps of two equal arms have an interval that"
             f" covers 1, at most {most} a verdict of a difference",
             f"{hits} cover it; {wrong} verdicts of a difference",
             hits >= least and wrong <= most,
@@ -233,110 +188,3 @@ def slowdown(home: Path, notebook: Notebook, twenty: int = 5, five: int = 10) ->
             ),
         ]
     return findings
-
-
-def adaptive(home: Path, notebook: Notebook, epochs: int = 500) -> list[Finding]:
-    arms, whole = ("torch/portable", FUSED, SLOW_THIRD), {"settings": {**SMALL, "epochs": epochs}}
-    measures: dict[str, Any] = {"full": "full", "timing": _QUICK_SLICES}
-    questions = (
-        Question(f"trust-adaptive-{mode}-{epochs}", arms, {**whole, "measure": measure})
-        for mode, measure in measures.items()
-    )
-    full, timing = (ask(question, home, notebook) for question in questions)
-    pairs = list(zip(full["comparisons"], timing["comparisons"], strict=True))
-    speeds = [(first["speedup"], second["speedup"]) for first, second in pairs]
-    share = timing["warm_s"] / full["warm_s"]
-    return [
-        Finding(
-            f"arms timed in slices get the verdicts of trainings of {epochs} epochs, and speed-ups"
-            " whose intervals overlap with theirs",
-            "; ".join(f"{first['verdict']} and {second['verdict']}" for first, second in pairs),
-            all(first["verdict"] == second["verdict"] != _OPEN for first, second in pairs)
-            and all(a["low"] <= b["high"] and b["low"] <= a["high"] for a, b in speeds),
-            [
-                f"{', '.join(map(ratio_text, answer['comparisons']))}; {answer['warm_s']:.0f} s"
-                for answer in (full, timing)
-            ],
-        ),
-        Finding(
-            f"in at most {_SHARE:.0%} of their time, once the trainers are warm",
-            f"{share:.1%}",
-            share <= _SHARE,
-            (f"their start included, {timing['trainers_s'] / full['trainers_s']:.1%}",),
-        ),
-    ]
-
-
-def burn(cpus: Iterable[int]) -> list[subprocess.Popen[bytes]]:
-    commands = [_BURN.format(cpu=cpu) for cpu in cpus]
-    return [subprocess.Popen([sys.executable, "-c", text]) for text in commands]
-
-
-@contextlib.contextmanager
-def hogged(folder: SweepFolder, after: int, during: int) -> Iterator[threading.Event]:
-    """Load all cores after so many trials of a sweep, for so many; yield whether it has begun."""
-    begun, over = threading.Event(), threading.Event()
-
-    def watch() -> None:
-        processes: list[subprocess.Popen[bytes]] = []
-        ended = 0
-        while ended < after + during and not over.wait(_POLL_S):
-            state = read(folder.generation(1))
-            ended = 0 if state is None else len(state.finished)
-            if ended >= after and not processes:
-                processes = burn(os.sched_getaffinity(0))
-                begun.set()
-        for process in processes:
-            process.kill()
-            process.wait()
-
-    watcher = threading.Thread(target=watch, daemon=True, name="hog")
-    watcher.start()
-    try:
-        yield begun
-    finally:
-        over.set()
-        watcher.join()
-
-
-def hog(home: Path, notebook: Notebook, blocks: int = 12) -> list[Finding]:
-    findings: list[Finding] = []
-    for what, other, right in (
-        ("equal arms", AGAIN, ("same", _OPEN)),
-        ("an arm a third slower", SLOW_THIRD, ("slower",)),
-    ):
-        name = f"trust-hog-{other.partition('+')[2].replace('_', '-')}"
-        changes = {"configs": blocks, "settings": _SECONDS_LONG}
-        asked = Question(f"{name}-quiet", (FUSED, other), changes)
-        quiet = ask(asked, home, notebook)
-        asked = dataclasses.replace(asked, name=f"{name}-loud")
-        find = functools.partial(_with_hog, asked, home, 2 * (blocks // 3))
-        loud = notebook.once(asked.name, asked.spec(), find)
-        after = len(loud["disturbed"]) // 3
-        # The first and last trial of the hog are only partly disturbed.
-        marked = loud["disturbed"][after + 1 : 2 * after]
-        others = sum(loud["disturbed"]) - sum(marked)
-        verdicts = quiet["verdict"], loud["verdict"]
-        findings.append(
-            Finding(
-                f"{what}: a hog on every core during a third of the sweep is detected, and the"
-                f" verdict stays {' or '.join(right)}",
-                f"without it {verdicts[0]}, with it {verdicts[1]}",
-                sum(marked) >= _NOTICED * len(marked) and all(v in right for v in verdicts),
-                [
-                    f"without it: {sum(quiet['disturbed'])} trials marked; speed-up"
-                    f" {ratio_text(quiet)}",
-                    f"with it: {sum(marked)} of {len(marked)} trials during the hog marked, and"
-                    f" {others} of {len(loud['disturbed']) - len(marked)} others; speed-up"
-                    f" {ratio_text(loud)}",
-                ],
-            )
-        )
-    return findings
-
-
-def _with_hog(question: Question, home: Path, third: int) -> dict[str, Any]:
-    with hogged(SweepFolder(home, question.name), third, third) as begun:
-        loud = answer(question, home)
-    assert begun.is_set(), f"{question.name}: the sweep was over before the hog began"
-    return loud

@@ -4,15 +4,13 @@
     torch/fused+again      the same, declared as another arm
     torch/fused+slow_20    20 % more work: some training steps are repeated
 
-The additional options (`again`, `slow_20`) are removed before the workload sees them. With the
-setting `gate`, a path, a trial waits with its model until that file exists.
+The additional options (`again`, `slow_20`) are removed before the workload sees them.
 """
 
 import dataclasses
 import re
 import time
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from workloads.context import Context
@@ -28,9 +26,7 @@ _REST = 4.0
 
 
 def run(trial: Context) -> dict[str, float]:
-    given = dict(trial.settings)
-    gate = Path(given.pop("gate", "."))
-    settings = ImageRowsSettings(**given)
+    settings = ImageRowsSettings(**trial.settings)
     asked = trial.implementation
     shares = [int(match[1]) / 100 for match in map(_SLOW.fullmatch, asked.options) if match]
     plain = tuple(o for o in asked.options if o != "again" and not _SLOW.fullmatch(o))
@@ -42,11 +38,7 @@ def run(trial: Context) -> dict[str, float]:
 
     def build(settings: ImageRowsSettings, trial: Context, data: LabelledData) -> Any:
         model = TASK.build(settings, trial, data)
-        if asked.backend == "torch":
-            model = with_share(model, sum(shares))
-        while not gate.exists():
-            time.sleep(0.05)
-        return model
+        return with_share(model, sum(shares)) if asked.backend == "torch" else model
 
     return measure(dataclasses.replace(TASK, build=build), settings, inner)
 
