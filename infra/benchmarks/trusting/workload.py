@@ -2,7 +2,7 @@
 
     torch/fused            unchanged
     torch/fused+again      the same, declared as another arm
-    torch/fused+slow_20    20 % more work: some training steps are repeated
+    torch/fused+slow_20    each training step takes 20 % longer
 
 The additional options (`again`, `slow_20`) are removed before the workload sees them.
 """
@@ -52,17 +52,12 @@ def with_share(author: Any, share: float) -> Any:
     from workloads.models.rewriting import carry_compilation  # noqa: PLC0415 - imports it too
 
     class Slowed(keras.Model):
-        """A model with training steps that are sometimes repeated."""
-
-        # The slowdown is work, not sleep: during a sleep other threads evict the caches, and a step
-        # after a wait of 20 % took 7 % longer by itself.
+        """A model whose training steps take longer."""
 
         def train_step(self, data: Any) -> Any:
             began_s = time.perf_counter()
             logs = super().train_step(data)
-            if loop.owes_a_step(began_s, time.perf_counter()):
-                logs = super().train_step(data)
-                loop.repeated(time.perf_counter())
+            loop.lengthen(time.perf_counter() - began_s)
             return logs
 
     loop = Loop(share)
@@ -72,23 +67,25 @@ def with_share(author: Any, share: float) -> Any:
 
 
 class Loop:
-    """The time of a training loop, and how much of a share of it is still owed."""
+    """A training loop that takes a share longer than its steps and what is between them."""
+
+    # It spins and does not sleep: during a sleep other threads evict the caches, and a step after a
+    # wait of 20 % took 7 % longer by itself. Each step is longer, because the least slice is one
+    # without anything that happens less often than once a slice.
 
     def __init__(self, share: float) -> None:
         self._share = share
-        self._ended_s = self._owed_s = 0.0
+        self._ended_s = 0.0
 
-    def owes_a_step(self, began_s: float, ended_s: float) -> bool:
-        """Note a step (monotonic, s); return whether as much is owed as it took."""
-        took_s, since_s = ended_s - began_s, ended_s - self._ended_s
-        self._owed_s += self._share * (since_s if since_s < _REST * took_s else took_s)
-        self._ended_s = ended_s
-        return self._share > 0 and self._owed_s >= took_s
-
-    def repeated(self, ended_s: float) -> None:
-        """Note that the last step was repeated until then."""
-        self._owed_s -= ended_s - self._ended_s
-        self._ended_s = ended_s
+    def lengthen(self, took_s: float) -> None:
+        """Spin for a share of the time since the last step ended; the step itself took `took_s`."""
+        since_s = time.perf_counter() - self._ended_s
+        end_s = time.perf_counter() + self._share * (
+            since_s if since_s < _REST * took_s else took_s
+        )
+        while (now_s := time.perf_counter()) < end_s:
+            pass
+        self._ended_s = now_s
 
 
 def _renamed(trial: Context, event: Any) -> None:
