@@ -87,7 +87,13 @@ def _is_on_hardware_of(planned: PlannedArm, entry: HardwareEntry) -> bool:
 
 
 def needs_gpu(entry: HardwareEntry, hardware: Sequence[HardwareClass]) -> bool:
-    """Return whether an entry without a node needs a GPU, by the rules of `docs/cluster.md`."""
+    """Return whether an entry of `arms.hardware` that matches no node yet needs a GPU.
+
+    The first rule that applies decides. `cpus` or `class: gpu` needs one, `class: cpu` does not.
+    Without a class, an accelerator label does. A class that other nodes have, with other labels,
+    needs its device. A class named with a word for CPUs (`epyc`, `16 CPUs`) needs none; a name in
+    parentheses does not count. Any other class needs one, such as `*H200*`.
+    """
     if entry.cpus is not None:
         return True
     if entry.selector is None:

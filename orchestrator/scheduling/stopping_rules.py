@@ -11,7 +11,7 @@ from orchestrator.storage.journal import JournalState
 def stopping_rules(spec: SweepSpec, plan: Plan) -> list[StoppingRule]:
     """Return the rules that the spec asks for; none if the number of blocks is fixed.
 
-    This is the place for another rule (see docs/adding/spec_key.md). The running sweep and the
+    This is the place for another rule (see docs/adding.md). The running sweep and the
     resumed one get their rules here, and their ledgers give both the same outcomes.
     """
     rules: list[StoppingRule] = []

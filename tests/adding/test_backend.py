@@ -1,19 +1,35 @@
-"""A backend is a folder and an entry: the light half of the page's example, in a copy."""
+"""A backend is a folder and an entry: its light half, in a copy of the packages."""
 
 from pathlib import Path
 
 from tests.adding.copied_project import copy_project
-from tests.documents import ROOT, blocks
 from workloads.backends.registry import backends
 
-LIGHT_HALF = blocks("python", ROOT / "docs" / "adding" / "backend.md")[0][1]
+LIGHT_HALF = '''\
+"""Acme."""
+
+from workloads.backends.backend import Backend
+
+
+class Acme(Backend):
+    name = "acme"
+    title = "Acme"
+    package = "acme"
+    install = "pip install acme"
+    framework = "workloads.backends.acme.framework:AcmeFramework"
+    always_eager = True
+
+    def option_reasons(self, asked):
+        if asked.has_option("xla"):
+            yield "Acme is not compiled by XLA: leave +xla out"
+'''
 
 
 def test_a_backend_is_one_folder_and_an_entry(tmp_path: Path) -> None:
     project = copy_project(tmp_path)
     folder = project.folder / "workloads" / "backends" / "acme"
     folder.mkdir()
-    (folder / "__init__.py").write_text(f'"""Acme."""\n\n{LIGHT_HALF}', encoding="utf-8")
+    (folder / "__init__.py").write_text(LIGHT_HALF, encoding="utf-8")
     registry = "workloads/backends/registry.py"
     project.insert_after(
         registry,

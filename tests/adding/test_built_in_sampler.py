@@ -1,11 +1,26 @@
-"""A built-in sampler is one class and its name in a list: the example of the page, in a copy."""
+"""A built-in sampler is one class and its name in a list, in a copy of the packages."""
 
 from pathlib import Path
 
 from tests.adding.copied_project import copy_project
-from tests.documents import ROOT, blocks
 
-CLASS = blocks("python", ROOT / "docs" / "adding" / "sampler.md")[-1][1]
+CLASS = '''\
+class Nsga3(SamplerKind):
+    """Optuna's genetic algorithm NSGA-III."""
+
+    name: Literal["nsga3"] = "nsga3"
+    about: ClassVar[str] = "breeds generations of configs, for many objectives"
+    learns: ClassVar[bool] = True
+    sees: ClassVar[int | None] = None
+
+    def make(self, block: BlockSeed) -> BaseSampler:
+        from optuna.samplers import NSGAIIISampler
+
+        return NSGAIIISampler(seed=block.value)
+
+    def memory(self) -> SeenTrials:
+        return Generations()
+'''
 SAMPLERS = "orchestrator/sampling/samplers.py"
 LIST = "SAMPLERS: tuple[type[SamplerKind], ...] = (Tpe, Nsga2, Random, Grid, Qmc, Listed)"
 

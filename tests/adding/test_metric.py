@@ -1,19 +1,30 @@
 """A metric is one entry and the line that computes it."""
 
-import re
 from pathlib import Path
-from textwrap import indent
 
 import pytest
 
 from tests.adding.copied_project import CopiedProject, copy_project
-from tests.documents import ROOT
 from tests.workloads.shared_trainer import expect_package
 
-PAGE = (ROOT / "docs" / "adding" / "metric.md").read_text(encoding="utf-8")
-GRAD_NORM, FUNCTION, LAST_LINE, *_ = re.findall(
-    r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE
-)
+GRAD_NORM_ENTRY = """\
+    Metric(
+        name="grad_norm",
+        description="Norm of the gradient of the loss after the last epoch.",
+        label="gradient norm",
+        better="less",
+        workload=TRAINING,
+        reported_in=("measures",),
+    ),
+"""
+
+GRAD_NORM = """\
+def _gradient_norm(run: TrainingRun) -> dict[str, float]:
+    computed = gradients_of_loss(run)
+    if computed is None:
+        return {}
+    return {"grad_norm": float(np.linalg.norm([np.linalg.norm(g) for g in computed.gradients]))}
+"""
 
 STEPS_ENTRY = """\
     Metric(
@@ -53,8 +64,7 @@ def test_a_metric_is_one_entry_and_the_line_that_computes_it(tmp_path: Path) -> 
 
 def add_metrics(project: CopiedProject) -> None:
     registry = "METRICS: tuple[Metric, ...] = ("
-    grad_norm = indent(GRAD_NORM.rstrip() + ",\n", "    ")
-    project.insert_after("workloads/metrics.py", registry, grad_norm + STEPS_ENTRY)
+    project.insert_after("workloads/metrics.py", registry, GRAD_NORM_ENTRY + STEPS_ENTRY)
 
 
 @pytest.mark.full
@@ -68,8 +78,8 @@ def test_a_metric_of_gradients_is_equal_for_implementations_of_one_model(tmp_pat
         "from workloads.measuring.step_times import step_metrics",
         "from workloads.models.gradients import gradients_of_loss\n",
     )
-    project.insert_after(training, "_LATENCY_CALLS = 20", f"\n\n{FUNCTION}")
-    project.replace_line(training, "    return metrics", f"    {LAST_LINE.strip()}")
+    project.insert_after(training, "_LATENCY_CALLS = 20", f"\n\n{GRAD_NORM}")
+    project.replace_line(training, "    return metrics", "    return metrics | _gradient_norm(run)")
     portable, fused = project.observe("tests.adding.observe_grad_norm")
     assert portable > 1e-3
     assert fused == pytest.approx(portable, rel=1e-3)

@@ -1,7 +1,6 @@
-"""A part and a chart of another package: the example of docs/adding/report_section.md, run."""
+"""A part and a chart of another package (`retries`) are in the report, on the page and in files."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -9,24 +8,14 @@ from orchestrator.analysis.summary import ReportSummary, summarise
 from orchestrator.report.charts import CHARTS, charts_of
 from orchestrator.report.document import PARTS
 from orchestrator.report.formats.images import draw
+from orchestrator.report.names import arm_names
 from orchestrator.report.parts import PARTS_OF_A_REPORT, full_report
 from orchestrator.report.render import render
+from tests.adding.retries import page, retries_part, retry_bars
 from tests.building.arms import PORTABLE, XLA
 from tests.building.large_records import build_small_record
 from tests.building.records import build_paired_record, build_record
 from tests.building.trials import build_trial
-from tests.documents import ROOT, blocks
-
-PAGE = ROOT / "docs" / "adding" / "report_section.md"
-
-
-@pytest.fixture(scope="module")
-def example() -> dict[str, Any]:
-    """The names that the page's code defines."""
-    names: dict[str, Any] = {}
-    for _, code in blocks("python", PAGE):
-        exec(code, names)
-    return names
 
 
 @pytest.fixture(scope="module")
@@ -39,10 +28,8 @@ def summary() -> ReportSummary:
     )
 
 
-def test_a_part_of_another_package_is_in_text_and_markdown(
-    example: dict[str, Any], summary: ReportSummary
-) -> None:
-    builders = {**PARTS_OF_A_REPORT, "retries": example["retries_part"]}
+def test_a_part_of_another_package_is_in_text_and_markdown(summary: ReportSummary) -> None:
+    builders = {**PARTS_OF_A_REPORT, "retries": retries_part}
     *_, added = full_report(summary, builders=builders).sections
     assert added.part == "retries"
     assert added.tables[0].rows == (("tensorflow/portable+xla", "1"),)
@@ -51,17 +38,17 @@ def test_a_part_of_another_package_is_in_text_and_markdown(
     assert "retried trials" not in render(summary, "text", full=True)
 
 
-def test_a_part_of_another_package_without_figures_is_left_out(example: dict[str, Any]) -> None:
+def test_a_part_of_another_package_without_figures_is_left_out() -> None:
     summary = summarise(build_paired_record(7))
-    builders = {**PARTS_OF_A_REPORT, "retries": example["retries_part"]}
+    builders = {**PARTS_OF_A_REPORT, "retries": retries_part}
     assert full_report(summary, builders=builders) == full_report(summary)
-    assert [*example["retry_bars"](summary, str, {})] == []
+    assert [*retry_bars(summary, arm_names(summary), {})] == []
 
 
 def test_a_foreign_chart_is_on_the_page_below_its_part_and_in_a_file(
-    example: dict[str, Any], summary: ReportSummary, tmp_path: Path
+    summary: ReportSummary, tmp_path: Path
 ) -> None:
-    page = example["page"](
+    html = page(
         build_record(
             [
                 build_trial(0, PORTABLE),
@@ -71,12 +58,12 @@ def test_a_foreign_chart_is_on_the_page_below_its_part_and_in_a_file(
             ]
         )
     )
-    others, _, retries = page.partition('id="retries"')
+    others, _, retries = html.partition('id="retries"')
     assert 'id="figure-retries"' in retries.partition("</section>")[0]
     assert 'id="figure-retries"' not in others
-    drawn = draw(summary, tmp_path, (example["retry_bars"],))
+    drawn = draw(summary, tmp_path, (retry_bars,))
     assert [path.name for path in drawn] == ["retries.png", "retries.svg"]
-    assert charts_of(summary, (*CHARTS, example["retry_bars"]))[-1].key == "retries"
+    assert charts_of(summary, (*CHARTS, retry_bars))[-1].key == "retries"
 
 
 def test_charts_refer_to_parts() -> None:

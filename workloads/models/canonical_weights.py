@@ -1,6 +1,6 @@
 """One layout for the weights of every recurrent layer, and exact conversions to other layouts.
 
-The canonical layout is the layout of Keras' own layers (`docs/adding/backend.md`). A stack is a
+The canonical layout is the layout of Keras' own layers (`docs/adding.md`). A stack is a
 list: layer 0 forward, layer 0 backward, layer 1 forward, … NumPy only; nothing is cast or rounded.
 """
 

@@ -1,6 +1,6 @@
 """The charts of a report, for the HTML page and for image files.
 
-`docs/adding/report_section.md` shows how to add one.
+`docs/adding.md` shows how to add one.
 """
 
 from collections import Counter

@@ -1,7 +1,7 @@
 """The tracker that an address means: a store of MLflow. Imports no MLflow until one is opened.
 
 This is the one place that chooses a tracker: another one is chosen here by the scheme of its
-addresses (docs/contributing.md).
+addresses (docs/adding.md).
 """
 
 from collections.abc import Mapping

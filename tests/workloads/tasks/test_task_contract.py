@@ -4,7 +4,6 @@ The foreign one is a file outside of the packages, which nothing registers.
 """
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -85,12 +84,6 @@ def test_a_trial_in_slices_runs_whole_steps_and_proves_its_kernel(
 def test_a_wrong_setting_of_a_foreign_task_is_refused_by_the_trainer(trainer: Trainer) -> None:
     failed = failure(trainer.ask(FOREIGN, "tensorflow/portable", settings={"window": 1}))
     assert (failed.kind, "window" in failed.message) == ("bad_request", True), failed
-
-
-def test_the_page_shows_the_task_that_is_tested() -> None:
-    root = Path(__file__).resolve().parents[3]
-    example = (root / "tests/workloads/examples/forecast.py").read_text()
-    assert f"```python\n{example}```" in (root / "docs/adding/workload.md").read_text()
 
 
 def test_the_orchestrator_knows_a_foreign_task_by_its_name_alone() -> None:

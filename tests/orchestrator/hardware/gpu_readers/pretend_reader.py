@@ -1,4 +1,4 @@
-"""A reader of GPUs that nobody makes: the complete example of docs/adding/gpu_reader.md.
+"""A reader of GPUs that nobody makes: the complete example of docs/adding.md.
 
 Its library is a file. `PRETEND_GPUS` names it: one GPU per line, `lost` for one that fell off.
 """
