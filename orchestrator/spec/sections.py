@@ -81,7 +81,7 @@ class HardwareEntry(fields.Strict):
         None, description="CPUs that go with each GPU, instead of its share of the node."
     )
     threads: fields.PositiveInt | None = pydantic.Field(
-        None, description="CPUs that the trainer uses; the rest of the node stays reserved for it."
+        None, description="CPUs that the trainer uses, of the CPUs that it reserves."
     )
     settings: Mapping[fields.ParameterName, fields.IntOrFloat] = pydantic.Field(
         default_factory=dict,
