@@ -59,9 +59,9 @@ def catalogue_document() -> Document:
     sections = (
         Section("", tables=(Table(("workload", "task"), tasks),)),
         *_settings(),
-        _definitions("kernels", "kernel", KERNELS.items()),
-        _definitions("options", "option", options),
-        Section("what cannot run", tables=(_limits(),)),
+        _definitions("Kernels", "kernel", KERNELS.items()),
+        _definitions("Options", "option", options),
+        Section("What cannot run", tables=(_limits(),)),
     )
     return Document("Workloads", sections)
 
@@ -81,11 +81,11 @@ def _settings() -> Iterator[Section]:
     shared = [item for item in settings.items() if len(item[1]) > 1]
     defaults = [_default_in(workload.name, title=workload.name) for workload in registry.BUILT_IN]
     table = make_table([*_NAME_AND_MEANING, *defaults], shared)
-    yield Section("settings of several workloads", tables=(table,))
+    yield Section("Settings of several workloads", tables=(table,))
     for workload in registry.BUILT_IN:
         own = [item for item in settings.items() if item[1].keys() == {workload.name}]
         columns = [*_NAME_AND_MEANING, _default_in(workload.name, title="default")]
-        yield Section(f"further settings of {workload.name}", tables=(make_table(columns, own),))
+        yield Section(f"Further settings of {workload.name}", tables=(make_table(columns, own),))
 
 
 _NAME_AND_MEANING: tuple[Column[SettingDefaults], ...] = (
