@@ -5,7 +5,7 @@ telemetry, or, for a metric that follows from others, in `orchestrator.analysis.
 What reads the registry:
 
 - the objectives and published metrics that a spec may name, and their descriptions in its schema;
-- the metrics of the built-in workloads, which `docs/workloads.md` lists;
+- the metrics of the built-in workloads;
 - the metrics that a pruned trial keeps, and the metrics of a timing trial;
 - the columns that a query may name although no trial has them;
 - the tables, rankings and trade-offs of the report;
@@ -122,7 +122,7 @@ METRICS: tuple[Metric, ...] = (
     # Times per step, and rates
     Metric(
         name="step_ms",
-        description="Time of a training step: the least over the slices.",
+        description="Time of a training step, in the fastest slice.",
         label="step",
         unit="ms",
         better="less",
@@ -131,7 +131,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="step_ms_median",
-        description="Median time of single steps, each of them synchronised.",
+        description="Median time of single, synchronised steps.",
         label="median step",
         unit="ms",
         better="less",
@@ -140,7 +140,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="step_ms_p95",
-        description="95th percentile of the time of single steps.",
+        description="95th percentile of the time of single, synchronised steps.",
         label="p95 step",
         unit="ms",
         better="less",
@@ -176,7 +176,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="predict_ms",
-        description="Time of the prediction of a batch: the least over the slices.",
+        description="Time to predict a batch, in the fastest slice.",
         label="prediction",
         unit="ms",
         better="less",
@@ -185,7 +185,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="predict_sample_us",
-        description="Time per sample of the prediction of a batch.",
+        description="Prediction time per sample, in batches.",
         label="predicted sample",
         unit="µs",
         better="less",
@@ -208,8 +208,8 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="model_flops_per_step",
-        description="Floating-point operations of a step, or of the prediction of a batch, as the "
-        "sizes of the model give them.",
+        description="Floating-point operations of a step or a predicted batch, calculated from the "
+        "model's sizes.",
         measured_in=_EVERY_TRIAL,
     ),
     Metric(
@@ -258,7 +258,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="validate_s",
-        description="Time of the validations after the epochs, in all.",
+        description="Time of all validations after epochs.",
         label="validate",
         unit="s",
         better="less",
@@ -347,8 +347,8 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="predict_sample_ms",
-        description="Median time of the prediction of one sample, from host to host. "
-        "Stateful models have none: their batch size is fixed.",
+        description="Median time to predict a single sample, from host to host; none for stateful "
+        "models.",
         label="predict one",
         unit="ms",
         better="less",
@@ -378,13 +378,13 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="ratio_interval",
-        description="Half-width of the interval of the ratio to the first arm of the round.",
+        description="Half-width of the interval of the ratio to the round's first arm.",
         better="less",
         measured_in=_EVERY_SLICED,
     ),
     Metric(
         name="slice_step_ms",
-        description="Time of a step, or of the prediction of a batch, in one slice.",
+        description="Time of a step, or to predict a batch, in one slice.",
         better="less",
         measured_in=("each slice",),
         is_objective=False,
@@ -398,7 +398,7 @@ METRICS: tuple[Metric, ...] = (
     # The machine during a trial
     Metric(
         name="mean_gpu_utilization_pct",
-        description="Mean share of the time in which the GPU was in use.",
+        description="Mean share of the time that the GPU was in use.",
         label="GPU use",
         unit="%",
         better="more",
@@ -452,7 +452,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="clock_drop_pct",
-        description="Mean distance of the clock from the highest one of the device.",
+        description="How far the mean clock was below the device's highest.",
         label="below full clock",
         unit="%",
         better="less",
@@ -508,8 +508,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="import_s",
-        description="Time in which the trainer process imported its framework; "
-        "only its first trial has it.",
+        description="Time to import the framework; only in the first trial of a trainer process.",
         better="less",
         measured_in=("full", *_EVERY_SLICED),
         is_objective=False,
@@ -526,9 +525,8 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="check_s",
-        description="Time to compute the model's outputs and gradients at its initial weights, "
-        "which are compared between arms; only the first trial of an arm in a block has it. "
-        "It is no part of any other time.",
+        description="Time to compute the outputs and gradients that are compared between arms; "
+        "only in the first trial of an arm in a block. No other time includes it.",
         better="less",
         measured_in=_EVERY_TRIAL,
         is_objective=False,
@@ -546,7 +544,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="whole_train_s",
-        description="Time of compiling and of the timed epochs: what a new training takes.",
+        description="Time of a new training: compiling and the timed epochs.",
         label="train with compiling",
         unit="s",
         better="less",

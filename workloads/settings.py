@@ -18,7 +18,6 @@ Rate: TypeAlias = Annotated[float, Field(ge=0, lt=1)]
 UpTo10: TypeAlias = Annotated[float, Field(gt=0, le=10)]
 Width: TypeAlias = Annotated[int, Field(ge=1, le=16_384)]
 Length: TypeAlias = Annotated[int, Field(ge=1, le=100_000)]
-OptionalCount: TypeAlias = Annotated[int | None, Field(ge=1)]
 
 # Settings whose default differs from task to task keep their meaning with their type.
 Units: TypeAlias = Annotated[Width, Field(description="width of each recurrent layer")]
@@ -28,6 +27,18 @@ Bidirectional: TypeAlias = Annotated[
 ]
 Dropout: TypeAlias = Annotated[Rate, Field(description="dropout after every recurrent layer")]
 BatchSize: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000, description="samples per step")]
+LearningRate: TypeAlias = Annotated[
+    UpTo10, Field(description="initial learning rate of the optimizer: Adam, in char_rnn SGD")
+]
+Samples: TypeAlias = Annotated[
+    int | None, Field(ge=1, description="training samples to use, the first ones; null: all")
+]
+ValidationSamples: TypeAlias = Annotated[
+    int | None, Field(ge=1, description="validation samples to use, the first ones; null: all")
+]
+SequenceLength: TypeAlias = Annotated[
+    Length, Field(description="steps per sequence: tokens, characters or words")
+]
 
 
 StartWeights: TypeAlias = Literal["equal", "own"]
@@ -106,10 +117,10 @@ class StackSettings(TaskSettings):
     bidirectional: Bidirectional = False
     activation: Activation = Field(
         "tanh",
-        description="activation of lstm and gru; cuDNN has tanh only; rnn_relu has its own",
+        description="activation of lstm and gru (cuDNN: tanh only)",
     )
     recurrent_activation: Activation = Field(
-        "sigmoid", description="activation of the gates of lstm and gru; cuDNN has sigmoid only"
+        "sigmoid", description="activation of the gates of lstm and gru (cuDNN: sigmoid only)"
     )
     recurrent_dropout: Rate = Field(
         0.0, description="dropout on the recurrent state; cuDNN has none"

@@ -22,7 +22,7 @@ from orchestrator.sampling import CLASS_PATTERN
 from orchestrator.spec import spec_schema
 from orchestrator.spec.chosen_kinds import USER_CLASS
 from orchestrator.spec.fields import Json
-from workloads.metrics import METRICS
+from workloads.metrics import ANY_WORKLOAD, METRICS, Metric
 
 MARK = "<!-- Below: written by `make docs`. -->\n"
 
@@ -30,9 +30,10 @@ _BOUNDS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusi
 _IN_MLFLOW = {
     "param": "param",
     "tag": "tag",
-    "attribute": "attribute of the run",
-    "record": "only in the record of the trial",
+    "attribute": "attribute",
+    "record": "–",
 }
+_ALL_TRIALS = ("full", "slices", "predictions", "pruned")
 _KINDS = {"integer": "whole number", "boolean": "true or false", "string": "text", "null": ""}
 
 
@@ -101,28 +102,24 @@ def _values(part: Json) -> str:
 def _names_of_trials() -> Document:
     """Return the tables of the columns and the metrics of a trial."""
     columns = [(column.name, _IN_MLFLOW[column.stored], column.description) for column in COLUMNS]
-    metrics = [
-        (
-            metric.name,
-            ", ".join(metric.measured_in),
-            metric.workload,
-            metric.measured_by,
-            metric.description,
-        )
-        for metric in METRICS
-    ]
+    metrics = [(metric.name, _trials_with(metric), metric.description) for metric in METRICS]
     table_of_columns = Table(("column", "in MLflow", "meaning"), tuple(columns))
-    table_of_metrics = Table(
-        ("metric", "in trials", "of workload", "measured by", "meaning"), tuple(metrics)
-    )
+    table_of_metrics = Table(("metric", "in trials", "meaning"), tuple(metrics))
     return Document(
         "The names of a trial",
         (
-            Section("", notes=("A metric is recorded in the unit that its name ends in.",)),
+            Section(""),
             Section("Columns", tables=(table_of_columns,)),
             Section("Metrics", tables=(table_of_metrics,)),
         ),
     )
+
+
+def _trials_with(metric: Metric) -> str:
+    """Return the trials that have the metric, such as `full, each epoch (training)`."""
+    is_in_all = metric.measured_in == _ALL_TRIALS
+    of_workload = "" if metric.workload == ANY_WORKLOAD else f" ({metric.workload})"
+    return f"{'all' if is_in_all else ', '.join(metric.measured_in)}{of_workload}"
 
 
 def _command_help() -> Iterator[str]:

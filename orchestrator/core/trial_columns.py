@@ -94,7 +94,7 @@ COLUMNS: tuple[TrialColumn, ...] = (
         "trial_key",
         "text",
         lambda trial: trial.key,
-        "The same for the trial in every start of its sweep.",
+        "Key of the trial, the same in every start of its sweep.",
     ),
     TrialColumn(
         "block",

@@ -1,11 +1,14 @@
-"""The workloads with their settings, and what each kernel supports.
+"""The workloads with their settings, and what each kernel cannot run.
 
 `make docs` writes them into `docs/workloads.md`.
 """
 
+import itertools
 import typing
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import TypeAlias
 
 from pydantic.fields import FieldInfo
 
@@ -15,18 +18,17 @@ from workloads.backends.registry import all_options, backends
 from workloads.eligibility import ineligibility_reason
 from workloads.implementations import KERNELS, Implementation
 from workloads.layer_traits import LayerTraits
-from workloads.metrics import sliced_metrics
 from workloads.protocol import Device
-from workloads.registry import Workload
 
 DEVICES: Mapping[Device, str] = {"gpu": "an NVIDIA GPU", "cpu": "a CPU"}
 
-PLAIN = [Implementation(backend, kernel) for backend in backends() for kernel in KERNELS]
-"""Every backend with every kernel, without options."""
+Place: TypeAlias = tuple[Implementation, Device]
+"""An implementation without options, and a device."""
 
+SettingDefaults: TypeAlias = tuple[tuple[str, str], Mapping[str, object]]
+"""The name and the meaning of a setting, and its default in each workload that has it."""
 
 _CHANGES: Mapping[str, LayerTraits] = {
-    "one lstm layer": LayerTraits(),
     "cell gru": LayerTraits(cell="gru"),
     "cell rnn_tanh": LayerTraits(cell="rnn_tanh"),
     "cell rnn_relu": LayerTraits(cell="rnn_relu"),
@@ -45,48 +47,21 @@ _CHANGES: Mapping[str, LayerTraits] = {
 
 
 def changes() -> Iterator[tuple[str, LayerTraits, tuple[str, ...]]]:
-    """Yield names of changes with the layers and the options: none, each trait, each option."""
+    """Yield names of changes with the layers and the options: each trait, each option."""
     yield from ((name, traits, ()) for name, traits in _CHANGES.items())
     yield from ((f"+{option}", LayerTraits(), (option,)) for option in all_options())
 
 
-def needs() -> Iterator[dict[str, str | None]]:
-    """Yield every change on every implementation that runs on a device, installed or not.
-
-    `reason` is None if the implementation supports the change.
-    """
-
-    def reason(implementation: Implementation, traits: LayerTraits, device: Device) -> str | None:
-        return ineligibility_reason(implementation, traits, device, has_package=lambda _: True)
-
-    for device in DEVICES:
-        runners = [
-            implementation
-            for implementation in PLAIN
-            if reason(implementation, LayerTraits(), device) is None
-        ]
-        for name, traits, options in changes():
-            for implementation in runners:
-                why = reason(replace(implementation, options=options), traits, device)
-                yield {
-                    "change": name,
-                    "implementation": str(implementation),
-                    "device": device,
-                    "reason": why,
-                }
-
-
 def catalogue_document() -> Document:
-    """Return the workloads with their settings and metrics, and what each kernel supports."""
+    """Return the workloads with their settings, the kernels, the options, and what cannot run."""
     tasks = tuple((workload.name, workload.summary) for workload in registry.BUILT_IN)
-    own = "Your own workload: package.module:function (see help(rnnsweep.Context) in Python)"
     options = [(f"+{name}", text) for name, text in all_options().items()]
     sections = (
-        Section("", tables=(Table(("workload", "task"), tasks),), notes=(own,)),
-        *map(_workload, registry.BUILT_IN),
-        _definitions("kernels", "kernel", KERNELS.items()),
-        _definitions("options", "option", options),
-        _support_everywhere(),
+        Section("", tables=(Table(("workload", "task"), tasks),)),
+        *_settings(),
+        _definitions("Kernels", "kernel", KERNELS.items()),
+        _definitions("Options", "option", options),
+        Section("What cannot run", tables=(_limits(),)),
     )
     return Document("Workloads", sections)
 
@@ -95,25 +70,33 @@ def _definitions(title: str, kind: str, texts: Iterable[tuple[str, str]]) -> Sec
     return Section(title, tables=(Table((kind, "meaning"), tuple(texts)),))
 
 
-def _workload(workload: Workload) -> Section:
-    assert workload.settings_model is not None  # the built-in ones have settings
-    fixed, meanings = ", ".join(workload.data_settings), workload.settings_model.meanings()
-    columns: list[Column[tuple[str, FieldInfo]]] = [
-        Column("setting", lambda item: item[0]),
-        Column("meaning", lambda item: _meaning(meanings[item[0]], item[1])),
-        Column("default", lambda item: item[1].default, show=str, numeric=False),
-    ]
-    but = f", except {fixed}, which select the data" if fixed else ""
-    return Section(
-        workload.name,
-        tables=(make_table(columns, workload.settings_model.model_fields.items()),),
-        notes=(
-            f"A search space may have all settings{but}.",
-            f"Metrics: {', '.join(workload.metrics)}.",
-            f"Metrics with measure: timing: {', '.join(sliced_metrics('train'))}.",
-            f"Metrics of predictions: {', '.join(sliced_metrics('predict'))}.",
-        ),
-    )
+def _settings() -> Iterator[Section]:
+    """Yield the settings that several workloads have, then the further ones of each workload."""
+    settings = defaultdict[tuple[str, str], dict[str, object]](dict)
+    for workload in registry.BUILT_IN:
+        assert workload.settings_model is not None  # the built-in ones have settings
+        meanings = workload.settings_model.meanings()
+        for name, setting in workload.settings_model.model_fields.items():
+            settings[name, _meaning(meanings[name], setting)][workload.name] = setting.default
+    shared = [item for item in settings.items() if len(item[1]) > 1]
+    defaults = [_default_in(workload.name, title=workload.name) for workload in registry.BUILT_IN]
+    table = make_table([*_NAME_AND_MEANING, *defaults], shared)
+    yield Section("Settings of several workloads", tables=(table,))
+    for workload in registry.BUILT_IN:
+        own = [item for item in settings.items() if item[1].keys() == {workload.name}]
+        columns = [*_NAME_AND_MEANING, _default_in(workload.name, title="default")]
+        yield Section(f"Further settings of {workload.name}", tables=(make_table(columns, own),))
+
+
+_NAME_AND_MEANING: tuple[Column[SettingDefaults], ...] = (
+    Column("setting", lambda item: item[0][0]),
+    Column("meaning", lambda item: item[0][1]),
+)
+
+
+def _default_in(workload: str, title: str) -> Column[SettingDefaults]:
+    """Return a column of defaults, which is empty for a setting that the workload lacks."""
+    return Column(title, lambda item: item[1].get(workload, ""), show=str, numeric=False)
 
 
 def _choices(setting: FieldInfo) -> tuple[str, ...]:
@@ -130,27 +113,52 @@ def _meaning(text: str, setting: FieldInfo) -> str:
     return f"{text}: {', '.join(values[:-1])} or {values[-1]}"
 
 
-def _support_everywhere() -> Section:
-    """Return one table per device, and the reasons below them."""
-    cells = {(need["device"], need["implementation"], need["change"]): need for need in needs()}
-    reasons = dict.fromkeys(why for need in cells.values() if (why := need["reason"]))
-    numbers = {reason: str(number) for number, reason in enumerate(reasons, 1)}
+def _limits() -> Table:
+    """Return a table with a row for each reason why some implementations cannot run something."""
+    places = [
+        (Implementation(backend, kernel), device)
+        for backend, kernel, device in itertools.product(backends(), KERNELS, DEVICES)
+    ]
+    able = [place for place in places if _reason(place, LayerTraits()) is None]
+    changes_by_reason = defaultdict[str, list[str]](list)
+    places_by_reason = defaultdict[str, list[Place]](list)
 
-    def column(device: Device, runner: str) -> Column[str]:
-        def cell(change: str) -> str:
-            reason = cells[device, runner, change]["reason"]
-            return f"no {numbers[reason]}" if reason else "yes"
+    def add(tried: Iterable[Place], change: str, traits: LayerTraits, *options: str) -> None:
+        for place in tried:
+            if reason := _reason(place, traits, options):
+                changes_by_reason[reason].append(change)
+                places_by_reason[reason].append(place)
 
-        return Column(runner, cell, numeric=True)
+    add(places, "any layer", LayerTraits())
+    for change, traits, options in changes():
+        add(able, change, traits, *options)
+    rows = [
+        (_places_text(found, able), "; ".join(dict.fromkeys(changes_by_reason[reason])), reason)
+        for reason, found in places_by_reason.items()
+    ]
+    return Table(("implementations", "cannot run", "because"), tuple(rows))
 
-    tables = []
-    for device, name in DEVICES.items():
-        runners = dict.fromkeys(str(runner) for on, runner, _ in cells if on == device)
-        columns: list[Column[str]] = [Column(f"on {name}", str)]
-        columns += [column(device, runner) for runner in runners]
-        tables.append(make_table(columns, [change for change, *_ in changes()]))
-    reason_rows = tuple((number, reason) for reason, number in numbers.items())
-    return Section(
-        "support by each kernel, one change at a time",
-        tables=(*tables, Table(("no", "reason"), reason_rows)),
-    )
+
+def _reason(place: Place, traits: LayerTraits, options: tuple[str, ...] = ()) -> str | None:
+    """Return why the layers cannot run there, as if all packages were installed."""
+    implementation, device = place
+    asked = replace(implementation, options=options)
+    return ineligibility_reason(asked, traits, device, has_package=lambda _: True)
+
+
+def _places_text(found: Collection[Place], able: Collection[Place]) -> str:
+    """Return a text such as `jax, torch/cudnn on a CPU`: a backend alone for all its kernels.
+
+    `able` are the places that run a plain layer. The text has no device if the implementations have
+    no other device.
+    """
+    devices = dict.fromkeys(device for _, device in found)
+    names = list[str]()
+    for backend in backends():
+        chosen = dict.fromkeys(str(item) for item, _ in found if item.backend == backend)
+        possible = {str(item) for item, on in able if item.backend == backend and on in devices}
+        names += [backend] if chosen.keys() == possible else list(chosen)
+    implementations = {item for item, _ in found}
+    elsewhere = [on for item, on in able if item in implementations and on not in devices]
+    suffix = f" on {' and '.join(DEVICES[device] for device in devices)}" if elsewhere else ""
+    return f"{', '.join(names)}{suffix}"

@@ -17,7 +17,7 @@ class Tpe(SamplerKind):
     """Optuna's tree-structured Parzen estimator."""
 
     name: Literal["tpe"] = "tpe"
-    about: ClassVar[str] = "models where good configs are (Parzen estimators)"
+    about: ClassVar[str] = "models where good configs are"
     learns: ClassVar[bool] = True
 
     def make(self, block: BlockSeed) -> BaseSampler:

@@ -81,12 +81,12 @@ class HardwareEntry(fields.Strict):
         None, description="CPUs that go with each GPU, instead of its share of the node."
     )
     threads: fields.PositiveInt | None = pydantic.Field(
-        None, description="CPUs that the trainer uses, of those that are reserved for it."
+        None, description="CPUs that the trainer uses, of the CPUs that it reserves."
     )
     settings: Mapping[fields.ParameterName, fields.IntOrFloat] = pydantic.Field(
         default_factory=dict,
         description=(
-            "Amounts of work on this hardware, such as epochs, instead of the sweep's amounts."
+            "Amounts of work on this hardware, such as {epochs: 1}, instead of the sweep's."
         ),
     )
     measure: MeasureMode | None = pydantic.Field(
@@ -94,9 +94,7 @@ class HardwareEntry(fields.Strict):
     )
     wait_s: fields.PositiveFloat | None = pydantic.Field(
         None,
-        description=(
-            "Seconds to wait for a first node of this kind, which an autoscaler may start."
-        ),
+        description=("Seconds to wait until an autoscaler has started a first node of this kind."),
     )
 
     @classmethod
@@ -261,26 +259,23 @@ class Limits(fields.Strict):
         86_400.0, description="Seconds that a trial may take."
     )
     idle_s: fields.PositiveFloat = pydantic.Field(
-        300.0, description="Seconds that a trial may take without progress."
+        300.0, description="Seconds that a trial may go without progress."
     )
     memory_mib: fields.PositiveInt | None = pydantic.Field(
         None, description="Memory that a trainer process may use, in MiB."
     )
     attempts: fields.PositiveInt = pydantic.Field(
-        3, description="Attempts at a trial whose process is lost."
+        3, description="How often a trial is started if its process dies."
     )
     failures: fields.PositiveInt | None = pydantic.Field(
         3, description="Equal failures in a row that stop an arm; null for never."
     )
     preemptions: Annotated[int, pydantic.Field(ge=0)] = pydantic.Field(
-        10, description="Attempts at a trial that may be lost with their nodes."
+        10, description="How often a trial is started again because its node was lost."
     )
     node_wait_s: Annotated[float, pydantic.Field(ge=0)] = pydantic.Field(
         600.0,
-        description=(
-            "Seconds that a sweep with nothing else to do waits for hardware whose last node"
-            " has left."
-        ),
+        description=("Seconds to wait for a lost node to come back when nothing else can run."),
     )
 
 
@@ -328,15 +323,14 @@ class MeasureSpec(WordedSection):
     of: TimedWork = pydantic.Field(
         _TIMING.timed_work,
         description=(
-            "What slices time. train: training steps. predict: the prediction of a batch of"
+            "What is timed. train: training steps. predict: predictions of batches of"
             " settings.batch_size samples, without an optimizer."
         ),
     )
     interval: Share = pydantic.Field(
         _TIMING.interval,
         description=(
-            "timing: add slices until the interval of each ratio is this narrow (half-width, as a"
-            " share)."
+            "timing: stop when the interval of each ratio is this narrow (half-width, as a share)."
         ),
     )
     slices: Annotated[tuple[Blocks, Blocks], pydantic.BeforeValidator(fields.as_tuple)] = (
@@ -350,7 +344,7 @@ class MeasureSpec(WordedSection):
     )
     slice_s: Annotated[float, pydantic.Field(gt=0, le=60)] = pydantic.Field(
         _TIMING.slice_s,
-        description="About how long an arm trains until it is the turn of the next, in seconds.",
+        description="About how many seconds each arm trains before the next takes its turn.",
     )
 
     @pydantic.model_validator(mode="after")
@@ -369,8 +363,7 @@ class AutoConfigs(WordedSection):
     interval: Share = pydantic.Field(
         _BLOCKS.interval,
         description=(
-            "Add configs until the interval of each speed-up is this narrow (half-width, as a"
-            " share)."
+            "Stop when the interval of each speed-up is this narrow (half-width, as a share)."
         ),
     )
     at_least: Blocks = pydantic.Field(_BLOCKS.least, description="The smallest number of configs.")
@@ -389,11 +382,11 @@ class DisturbedSpec(fields.Strict):
 
     others_cpu_pct: Percent = pydantic.Field(
         _DISTURBED.others_cpu_pct,
-        description="CPU time of other processes beyond this, in percent of the trainer's CPUs.",
+        description="The most CPU time of other processes, in percent of the trainer's CPUs.",
     )
     steal_pct: Percent = pydantic.Field(
         _DISTURBED.steal_pct,
-        description="CPU time of the virtual machine's host beyond this, in percent.",
+        description="The most CPU time that the host of a virtual machine takes, in percent.",
     )
 
 
@@ -440,8 +433,8 @@ class MarginsSpec(fields.Strict):
     accuracy: Share | None = pydantic.Field(
         _MARGINS.accuracy,
         description=(
-            "Accuracies that differ by less than this are equal. By default 0.005, or the standard "
-            "error of an accuracy on the validation set where that is wider."
+            "Accuracies that differ by less than this are the same. The default is 0.005, or the"
+            " standard error of an accuracy on the validation data if that is larger."
         ),
     )
 
@@ -464,14 +457,14 @@ class Published(fields.Strict):
 
     source: fields.Text = pydantic.Field(description="Who published the result, and where.")
     implementation: fields.Text = pydantic.Field(
-        description=("The implementation, by a name of this sweep or in the words of the source.")
+        description=("The implementation, as in this sweep or in the words of the source.")
     )
     hardware: fields.Text = pydantic.Field(description="The hardware of the result.")
     config: Mapping[fields.ParameterName, fields.ScalarValue] = pydantic.Field(
         default_factory=dict, description="The sizes at which it was measured."
     )
     metrics: Annotated[Mapping[fields.MetricName, float], pydantic.Field(min_length=1)] = (
-        pydantic.Field(description="The results, by our names and in our units.")
+        pydantic.Field(description="The results, with rnnsweep's names and units of metrics.")
     )
     note: str = pydantic.Field("", description="Its conditions, if they are known.")
 
@@ -499,7 +492,7 @@ class Price(fields.Strict):
         )
     )
     usd_per_hour: fields.PositiveFloat | None = pydantic.Field(
-        None, description="The price of the whole machine, which a CPU arm pays."
+        None, description="The price of the whole machine; a CPU arm pays all of it."
     )
     gpus: fields.PositiveInt = pydantic.Field(
         1, description="The GPUs of that machine; a GPU arm pays for one of them."

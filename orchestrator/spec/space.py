@@ -45,7 +45,7 @@ WhenCondition: TypeAlias = Annotated[
     ],
     Field(
         description=(
-            "The values of earlier parameters with which this one takes part, such as"
+            "The values that earlier parameters must have for this one to be used, such as"
             " {bidirectional: false}."
         )
     ),
@@ -130,7 +130,7 @@ class Range(fields.Strict):
     high: fields.IntOrFloat = Field(description="The largest value.")
     log: bool = Field(False, description="Spread the values evenly on a logarithmic scale.")
     step: fields.IntOrFloat | None = Field(
-        None, description="Take only low plus a whole number of steps."
+        None, description="The distance between values, from low on."
     )
     when: WhenCondition = Field(default_factory=dict)
 
@@ -265,9 +265,9 @@ class Objective(fields.Strict):
     over: Annotated[str, AfterValidator(_over)] = Field(
         "mean",
         description=(
-            "The trials of a block that decide: mean, min or max over all; or cpu, gpu, an"
-            " implementation, a variant, both ('gru: torch/fused') or *, also with ' on"
-            " HARDWARE'."
+            "Which arms of a block give the value: the mean, min or max of all; or the mean of"
+            " some: cpu, gpu, an implementation, a variant, 'VARIANT: IMPLEMENTATION' or *, also"
+            " with ' on HARDWARE'."
         ),
     )
 
@@ -325,8 +325,8 @@ class Search(fields.Strict):
     configs: Configs | None = Field(
         None,
         description=(
-            "The number of configs, each of which is a block; auto, or a mapping, to add configs"
-            " until each speed-up is precise; or a list of configs, instead of sampler and space."
+            "The number of configs; auto, or a mapping, to add configs until each speed-up is"
+            " precise; or a list of configs, instead of sampler and space."
         ),
     )
     space: Mapping[fields.ParameterName, Dimension] = Field(
@@ -350,8 +350,8 @@ class Search(fields.Strict):
     open_blocks: fields.PositiveInt | None = Field(
         None,
         description=(
-            "Configs that may be suggested and not yet finished. The default keeps the"
-            " hardware busy that the objectives read."
+            "The most configs that are unfinished at a time. The default keeps the hardware busy"
+            " that the objectives read."
         ),
     )
 

@@ -85,7 +85,7 @@ class SweepSpec(Strict):
         None,
         description=(
             "The data of your own model: module:load, a function that takes the settings and"
-            " returns them. Without it they are random, for times only."
+            " returns the data. Without it the data are random, and only times are measured."
         ),
     )
     workload: WorkloadName | None = Field(
@@ -112,7 +112,7 @@ class SweepSpec(Strict):
     baseline: ArmText | None = Field(
         None,
         description=(
-            "The arm that the others are compared with: IMPLEMENTATION, VARIANT:"
+            "The arm that every other arm is compared with: IMPLEMENTATION, VARIANT:"
             " IMPLEMENTATION, or one of these with ' on HARDWARE'. The default is the first"
             " arm."
         ),
@@ -144,7 +144,7 @@ class SweepSpec(Strict):
     )
     disturbed: sections.DisturbedSpec = Field(
         sections.DisturbedSpec(),
-        description="How busy the machine may be before a trial is marked as disturbed.",
+        description="How busy the machine may be; beyond this a trial is marked as disturbed.",
     )
     margins: sections.MarginsSpec = Field(
         sections.MarginsSpec(), description="Differences that do not matter."

@@ -53,7 +53,7 @@ def test_a_metric_is_one_entry_and_the_line_that_computes_it(tmp_path: Path) -> 
     assert Path(observed["place"]).is_relative_to(tmp_path)
     assert observed["objectives"] == ["grad_norm"]
     assert observed["schema"] == "Norm of the gradient of the loss after the last epoch."
-    assert {*observed["pages"]} == {"mlflow.md", "workloads.md"}
+    assert observed["pages"] == ["mlflow.md"]
     assert observed["direction"] == "minimize"
     assert {"gradient norm", "steps (1/s)"} <= {*observed["titles"]}
     assert "gradient norm" in observed["report"]

@@ -5,7 +5,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from workloads.data.sources import CorpusName
-from workloads.settings import Length, Width
+from workloads.settings import SequenceLength, Width
 from workloads.tasks.training_settings import TrainingSettings
 
 
@@ -27,7 +27,7 @@ class TextSettings(TrainingSettings):
         le=1_000_000,
         description="number of different tokens, including the unknown one",
     )
-    sequence_length: Length = Field(64, description="tokens per sequence")
+    sequence_length: SequenceLength = 64
     embedding_units: Width = Field(64, description="width of the embedding")
 
     datasets_with_path = ("file", "shakespeare")

@@ -5,13 +5,13 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from workloads.data.sources import data_digest, expect_available
-from workloads.settings import MetricGoal, StackSettings, TrainingPlan, UpTo10
+from workloads.settings import LearningRate, MetricGoal, StackSettings, TrainingPlan
 
 
 class TrainingSettings(StackSettings):
     """A stack that is trained; the settings of a workload add its head, and name its data sets."""
 
-    learning_rate: UpTo10 = Field(1e-3, description="the optimizer's learning rate")
+    learning_rate: LearningRate = 1e-3
     epochs: int = Field(1, ge=1, le=100_000, description="timed epochs")
     timed_steps: int = Field(
         30,

@@ -4,7 +4,18 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from workloads.settings import BatchSize, Layers, Length, OptionalCount, Rate, Units, UpTo10, Width
+from workloads.settings import (
+    BatchSize,
+    Layers,
+    LearningRate,
+    Rate,
+    Samples,
+    SequenceLength,
+    Units,
+    UpTo10,
+    ValidationSamples,
+    Width,
+)
 from workloads.tasks.text_settings import TextSettings
 
 
@@ -17,25 +28,26 @@ class CharRnnSettings(TextSettings):
 
     batches: Literal["stateful", "windows"] = Field(
         "stateful",
-        description="streams that keep states from batch to batch, or windows that start at zero",
+        description="stateful: streams that keep their states from batch to batch; windows: each"
+        " starts at zero",
     )
-    samples: OptionalCount = Field(None, description="number of training sequences, the first ones")
-    validation_samples: OptionalCount = Field(
-        None, description="number of validation sequences, the first ones"
-    )
-    sequence_length: Length = Field(75, description="characters per sequence")
+    samples: Samples = None
+    validation_samples: ValidationSamples = None
+    sequence_length: SequenceLength = 75
     embedding_units: Width = Field(15, description="width of the embedding")
     units: Units = 512
     layers: Layers = 2
     dropout: Rate = Field(
-        0.3, description="dropout between the recurrent layers (with all: after the last too)"
+        0.3, description="dropout after the recurrent layers that dropout_after chooses"
     )
     dropout_after: Literal["between", "all"] = Field(
-        "between", description="between: as MyCaffe's cuDNN version; all: as its Caffe version"
+        "between",
+        description="between: all layers but the last, as in MyCaffe's cuDNN version; all: every"
+        " layer, as in its Caffe version",
     )
-    learning_rate: UpTo10 = Field(0.05, description="SGD's learning rate")
+    learning_rate: LearningRate = 0.05
     momentum: Rate = Field(0.9, description="SGD's momentum")
-    batch_size: BatchSize = Field(25, description="sequences per step")
+    batch_size: BatchSize = 25
     sample_characters: int = Field(
         500, ge=0, le=100_000, description="characters of the text sample; 0: no sample"
     )

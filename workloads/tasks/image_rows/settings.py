@@ -4,7 +4,7 @@ from typing import Literal, TypeAlias
 
 from pydantic import Field
 
-from workloads.settings import Layers, OptionalCount, Rate, UpTo10, Width
+from workloads.settings import Layers, Rate, Samples, ValidationSamples, Width
 from workloads.tasks.training_settings import TrainingSettings
 
 ImageSet: TypeAlias = Literal["digits", "mnist"]
@@ -21,16 +21,13 @@ class ImageRowsSettings(TrainingSettings):
     data_path: str | None = Field(
         None, description="an .npz with x_train, y_train, x_test, y_test instead of the download"
     )
-    samples: OptionalCount = Field(None, description="number of training images, the first ones")
-    validation_samples: OptionalCount = Field(
-        None, description="number of validation images, the first ones"
-    )
+    samples: Samples = None
+    validation_samples: ValidationSamples = None
     layers: Layers = 2
     dropout: Rate = Field(
         0.2, description="dropout after every layer; half of it after the last recurrent one"
     )
     dense_units: Width = Field(32, description="width of the dense layer")
-    learning_rate: UpTo10 = Field(1e-3, description="Adam's initial learning rate")
     decay: float = Field(
         1e-5, ge=0, le=1, description="learning rate at step i is learning_rate / (1 + decay · i)"
     )

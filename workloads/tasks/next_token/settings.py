@@ -14,7 +14,7 @@ class NextTokenSettings(TextSettings):
     epoch it reproduces the published comparison of Keras' LSTM and CuDNNLSTM.
     """
 
-    tokens: TokenKind = Field("character", description="kind of token; zipf has words only")
+    tokens: TokenKind = Field("character", description="kind of token (zipf: words only)")
     samples: int = Field(100_000, ge=1, le=100_000_000, description="number of training windows")
     validation_samples: int = Field(
         10_000, ge=1, le=100_000_000, description="number of validation windows"

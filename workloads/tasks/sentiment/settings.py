@@ -5,7 +5,15 @@ from typing import Literal, TypeAlias
 from pydantic import Field
 
 from workloads.layer_traits import Mask
-from workloads.settings import Bidirectional, Dropout, Length, OptionalCount, Units, Width
+from workloads.settings import (
+    Bidirectional,
+    Dropout,
+    Samples,
+    SequenceLength,
+    Units,
+    ValidationSamples,
+    Width,
+)
 from workloads.tasks.training_settings import TrainingSettings
 
 ReviewSet: TypeAlias = Literal["imdb", "python-docs"]
@@ -24,14 +32,13 @@ class SentimentSettings(TrainingSettings):
     data_path: str | None = Field(
         None, description="an .npz of padded reviews instead of the download of imdb"
     )
-    samples: OptionalCount = Field(None, description="number of training reviews, the first ones")
-    validation_samples: OptionalCount = Field(
-        None, description="number of validation reviews, the first ones"
-    )
+    samples: Samples = None
+    validation_samples: ValidationSamples = None
     vocabulary: int = Field(20_000, ge=4, le=1_000_000, description="number of different words")
-    sequence_length: Length = Field(100, description="words per review")
+    sequence_length: SequenceLength = 100
     padding: Literal["right", "left"] = Field(
-        "right", description="side of the padding of short reviews; cuDNN supports right only"
+        "right",
+        description="side of the padding of short reviews, right or left (cuDNN: right only)",
     )
     masked: bool = Field(
         True, description="skip the padding; PyTorch's and JAX's cudnn kernels take no mask"

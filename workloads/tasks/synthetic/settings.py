@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from workloads.settings import BatchSize, Length, StackSettings, Units
+from workloads.settings import BatchSize, Length, SequenceLength, StackSettings, Units
 
 
 class SyntheticSettings(StackSettings):
@@ -12,14 +12,14 @@ class SyntheticSettings(StackSettings):
     """
 
     features: Length = Field(123, description="features of the input per step")
-    sequence_length: Length = Field(100, description="steps per sequence")
+    sequence_length: SequenceLength = 100
     units: Units = 320
-    batch_size: BatchSize = Field(64, description="sequences per step")
+    batch_size: BatchSize = 64
     timed_steps: int = Field(
         100,
         ge=2,
         le=1_000_000,
-        description="number of timed passes, forward and then with backward",
+        description="timed passes: first forward alone, then forward and backward",
     )
 
     work_settings = ("timed_steps",)
