@@ -54,7 +54,7 @@ def start_line(busy: str, *, waits: bool) -> str:
     if waits:
         return f"busy: {busy}"
     wait = as_typed("--wait-quiet 30m", "wait_quiet_s=1800")
-    return f"busy: {busy}; starting anyway ({wait} waits)"
+    return f"busy: {busy}; starting anyway (to wait: {wait})"
 
 
 def wait_until_quiet(

@@ -103,12 +103,12 @@ def _workload(workload: Workload) -> Section:
         Column("meaning", lambda item: _meaning(meanings[item[0]], item[1])),
         Column("default", lambda item: item[1].default, show=str, numeric=False),
     ]
-    but = f", except {fixed}, which select the data" if fixed else ""
+    but = f" but {fixed}, which select the data" if fixed else ""
     return Section(
         workload.name,
         tables=(make_table(columns, workload.settings_model.model_fields.items()),),
         notes=(
-            f"A search space may have all settings{but}.",
+            f"A sweep can search all settings{but}.",
             f"Metrics: {', '.join(workload.metrics)}.",
             f"Metrics with measure: timing: {', '.join(sliced_metrics('train'))}.",
             f"Metrics of predictions: {', '.join(sliced_metrics('predict'))}.",

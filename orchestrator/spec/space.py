@@ -45,7 +45,7 @@ WhenCondition: TypeAlias = Annotated[
     ],
     Field(
         description=(
-            "The values of earlier parameters with which this one takes part, such as"
+            "Use this parameter only if earlier ones have these values, such as"
             " {bidirectional: false}."
         )
     ),
@@ -93,9 +93,7 @@ class Choices(fields.Strict):
     def _each_once(self) -> Self:
         for first, second in itertools.combinations(self.choices, 2):
             if same(first, second):
-                raise fields.refusal(
-                    "each choice once", f"{shown_value(first)} twice", key="choices"
-                )
+                raise fields.stated(f"{shown_value(first)} is listed twice", key="choices")
         return self
 
     @property
@@ -125,12 +123,12 @@ class Range(fields.Strict):
     """From `low` to `high`, both included: ints if all of its numbers are ints, else floats."""
 
     low: fields.IntOrFloat = Field(
-        description="The smallest value; if all numbers are whole, so are the values."
+        description="The smallest value. If low, high and step are whole, so are all values."
     )
     high: fields.IntOrFloat = Field(description="The largest value.")
     log: bool = Field(False, description="Spread the values evenly on a logarithmic scale.")
     step: fields.IntOrFloat | None = Field(
-        None, description="Take only low plus a whole number of steps."
+        None, description="The distance between values, counted from low."
     )
     when: WhenCondition = Field(default_factory=dict)
 
@@ -147,15 +145,17 @@ class Range(fields.Strict):
     @model_validator(mode="after")
     def _expect_consistent_bounds(self) -> Self:
         if self.low > self.high:
-            raise fields.refusal(f"at most high ({self.high})", shown_value(self.low), key="low")
+            text = f"low ({self.low}) must not exceed high ({self.high})"
+            raise fields.stated(text, key="low")
         if self.high - self.low > _WIDEST:
             raise fields.refusal(
                 f"at most {_WIDEST:.0e} above low", shown_value(self.high), key="high"
             )
         if self.log and self.low <= 0:
-            raise fields.refusal("low above 0, for log: true", shown_value(self.low), key="low")
+            raise fields.refusal("more than 0, for log: true", shown_value(self.low), key="low")
         if self.step is not None and self.log:
-            raise fields.refusal("no step with log: true (Optuna has no such ranges)", key="step")
+            text = "Optuna's ranges have either a step or log: true, not both"
+            raise fields.stated(text, key="step", hint="remove one of them")
         if self.step is not None and self.step <= 0:
             raise fields.refusal("more than 0", shown_value(self.step), key="step")
         if self.step is not None and self._steps > MOST_CONFIGS:
@@ -265,9 +265,9 @@ class Objective(fields.Strict):
     over: Annotated[str, AfterValidator(_over)] = Field(
         "mean",
         description=(
-            "The trials of a block that decide: mean, min or max over all; or cpu, gpu, an"
-            " implementation, a variant, both ('gru: torch/fused') or *, also with ' on"
-            " HARDWARE'."
+            "Which trials of a block decide: mean, min or max over all; or only the trials of cpu,"
+            " gpu, an implementation, a variant, both ('gru: torch/fused') or *, each also with"
+            " ' on HARDWARE'."
         ),
     )
 
@@ -293,7 +293,7 @@ def _number_list_or_rule(value: Any) -> Any:
     if isinstance(value, str) and value not in AutoConfigs.words:
         raise fields.refusal(_CONFIGS, shown_value(value), hint=nearest(value, AutoConfigs.words))
     if value in ([], ()):
-        raise fields.refusal("at least one config in the list")
+        raise fields.stated("the list is empty")
     return fields.as_tuple(value)
 
 
@@ -325,8 +325,8 @@ class Search(fields.Strict):
     configs: Configs | None = Field(
         None,
         description=(
-            "The number of configs, each of which is a block; auto, or a mapping, to add configs"
-            " until each speed-up is precise; or a list of configs, instead of sampler and space."
+            "The number of configs; auto (or a mapping), to add configs until each speed-up is"
+            " precise; or a list of configs, instead of sampler and space."
         ),
     )
     space: Mapping[fields.ParameterName, Dimension] = Field(
@@ -339,8 +339,7 @@ class Search(fields.Strict):
     ] = Field(
         (),
         description=(
-            "Configs to begin with, such as the one that you use now; the sampler suggests the"
-            " rest."
+            "Configs to begin with, such as your current one; the sampler suggests the rest."
         ),
     )
     objectives: Mapping[fields.MetricName, Objective] = Field(
@@ -350,8 +349,8 @@ class Search(fields.Strict):
     open_blocks: fields.PositiveInt | None = Field(
         None,
         description=(
-            "Configs that may be suggested and not yet finished. The default keeps the"
-            " hardware busy that the objectives read."
+            "How many configs may be unfinished at once. The default keeps the hardware busy that"
+            " the objectives read."
         ),
     )
 

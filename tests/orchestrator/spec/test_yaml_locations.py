@@ -33,7 +33,7 @@ UNREADABLE = [
         name="a list that is not closed",
         text="name: [a\nworkload: b\n",
         location="x.yaml:2:9",
-        expected="valid YAML",
+        expected="",
         received="expected ',' or ']'",
     ),
     UnreadableText(
