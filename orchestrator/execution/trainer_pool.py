@@ -82,8 +82,8 @@ class CpuClaims:
                 break
             time.sleep(0.1)
         raise CpusTaken(
-            f"the trial needs {number} CPU{'' if number == 1 else 's'} of its own; of the "
-            f"{len(usable)} CPUs that Ray's worker may use here, other trainers hold too many"
+            f"the trial needs {number} free CPU{'' if number == 1 else 's'}, and other trainers "
+            f"hold too many of the {len(usable)} CPUs that Ray's worker may use here"
         )
 
     def release(self) -> None:

@@ -136,8 +136,8 @@ class BestConfig:
         program = implementation_program(self.arm, self.trials)
         if not program:
             raise Refusal(
-                f"{as_typed('--code', 'code()')}: expected an implementation of a Keras backend;"
-                f" received {self.arm.implementation}, whose code is the workload itself"
+                f"{as_typed('--code', 'code()')}: there is no code to print for"
+                f" {self.arm.implementation}, because your own workload implements it"
             )
         head = f"# {self.arm}, with {config_phrase(self.config)}"
         doubts = (f"# {doubt.label}: {doubt.text}" for doubt in _doubts(self))
@@ -260,16 +260,16 @@ def _margin(record: SweepRecord, metric: str, value: float) -> float:
 
 
 def _several_scopes(scopes: Sequence[str]) -> str:
-    received = joined(scopes)
-    return f"expected energies of one scope, received {received}: add an arm or another metric"
+    option = as_typed("--arm", "arm=")
+    return f"the energies are of different devices ({joined(scopes)}): choose an arm ({option})"
 
 
 def _not_measured(name: str, measured: Collection[str]) -> str:
     """Write which metrics the trials have, or which one of them a misspelt name means."""
     is_known = name in {metric.name for metric in METRICS}
     meant = "" if is_known else nearest(name, measured)
-    hint = meant or f"they have {', '.join(sorted(measured))}"
-    return f"expected a metric of its trials, received {name!r}: {hint}"
+    hint = meant or f"metrics: {', '.join(sorted(measured))}"
+    return f"no trial has the metric {name!r}; {hint}"
 
 
 def _none_within(limits: Sequence[Limit], points: Sequence[ParetoPoint]) -> str:
@@ -330,14 +330,14 @@ def _doubts(chosen: BestConfig) -> tuple[Fact, ...]:
     """Return what limits the times of a choice, with the command that has the verdicts on them."""
     doubts = list[Fact]()
     if chosen.per_sample:
-        text = f"differ, and a larger one takes longer: --metric {chosen.per_sample} is per sample"
+        text = f"larger ones take longer; to compare times per sample: --metric {chosen.per_sample}"
         doubts.append(Fact("batch sizes", text, Tone.DOUBT))
     if not chosen.disturbed_runs:
         return tuple(doubts)
     disturbed = [trial.disturbance for trial in chosen.trials if trial.disturbance]
     runs = f"{len(disturbed)} of {counted(len(chosen.trials), 'run')}"
     command = f"rnnsweep report {shlex.quote(chosen.sweep)}"
-    text = f"{busy_text(typical_disturbance(disturbed))} in {runs} (verdicts: {command})"
+    text = f"{busy_text(typical_disturbance(disturbed))} in {runs}; for verdicts: {command}"
     return (*doubts, Fact(QUALIFIERS[Qualifier.BUSY], text, Tone.DOUBT))
 
 
@@ -363,7 +363,7 @@ def _use_in_session(chosen: BestConfig) -> str:
     if not functions:
         return ""
     call = f"run_sweep({{**choice.spec, {functions}}})"
-    return f"as a sweep, where its functions are defined: `{call}`"
+    return f"as a sweep, in the session that defines its functions: `{call}`"
 
 
 def choice_document(chosen: BestConfig) -> Document:

@@ -401,16 +401,15 @@ def _ways(contrast: Contrast, changes: Changes) -> set[FailOn]:
 def _expect_two_of_a_kind(before: Side, after: Side) -> None:
     if before.record.workload != after.record.workload:
         raise InvalidSide(
-            f"expected two sweeps of one workload; received {before.label} of "
-            f"{before.record.workload} and {after.label} of {after.record.workload}"
+            f"the sweeps have different workloads: {before.label} has {before.record.workload}, "
+            f"{after.label} has {after.record.workload}"
         )
     if before.record.run_id == after.record.run_id:
         both = joined(dict.fromkeys((before.label, after.label)))
         fresh = as_typed("--fresh", "fresh=True")
         raise InvalidSide(
-            "expected two sweeps, or two generations of one; received one sweep on both sides "
-            f"({both}), so nothing can have changed. Name an earlier generation (such as NAME#1; "
-            f"a start with {fresh} makes another), or a saved report of another one"
+            f"both sides are the same sweep ({both}). Name an earlier generation, such as NAME#1 "
+            f"({fresh} starts a new one), another sweep, or a saved report"
         )
 
 

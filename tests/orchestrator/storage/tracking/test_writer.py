@@ -65,7 +65,7 @@ def test_a_creation_whose_answer_is_lost_makes_one_run(
 
         def lose_the_answer(*args: Any, **kwargs: Any) -> StoredRun:
             create(*args, **kwargs)
-            raise TrackingError("the store", "an answer", "none", "Try again")
+            raise TrackingError("the store", "no answer", "Try again")
 
         for block, breaking in enumerate((lose_the_answer, _break)):
             monkeypatch.setattr(kind, "create_trial_run", breaking)
@@ -260,7 +260,7 @@ def test_of_two_drivers_at_once_one_opens(
 
 
 def _break(*_: Any, **__: Any) -> Any:
-    raise TrackingError("the store", "an answer", "none", "Try again")
+    raise TrackingError("the store", "no answer", "Try again")
 
 
 def _break_for_trials(method: Callable[..., Any]) -> Callable[..., Any]:

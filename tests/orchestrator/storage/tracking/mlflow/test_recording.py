@@ -192,4 +192,4 @@ def test_a_sqlite_file_is_read_without_mlflow_and_as_it_reads(
 
 
 def _break(*_: Any, **__: Any) -> Any:
-    raise TrackingError("the store", "an answer", "none", "Try again")
+    raise TrackingError("the store", "no answer", "Try again")
