@@ -131,7 +131,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="step_ms_median",
-        description="Median time of single steps, each of them synchronised.",
+        description="Median time of single steps, each one synchronised.",
         label="median step",
         unit="ms",
         better="less",
@@ -167,7 +167,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="samples_per_s",
-        description="Samples trained on per second.",
+        description="Training samples per second.",
         label="rate",
         unit="samples/s",
         better="more",
@@ -176,7 +176,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="predict_ms",
-        description="Time of the prediction of a batch: the least over the slices.",
+        description="Time to predict a batch: the least over the slices.",
         label="prediction",
         unit="ms",
         better="less",
@@ -185,7 +185,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="predict_sample_us",
-        description="Time per sample of the prediction of a batch.",
+        description="Time to predict a batch, per sample.",
         label="predicted sample",
         unit="µs",
         better="less",
@@ -194,7 +194,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="predictions_per_s",
-        description="Samples predicted per second.",
+        description="Predicted samples per second.",
         label="prediction rate",
         unit="samples/s",
         better="more",
@@ -203,13 +203,13 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="cpu_over_wall",
-        description="CPU time of the trainer over elapsed time: how many CPUs it kept busy.",
+        description="CPU time of the trainer divided by elapsed time: how many CPUs it used.",
         measured_in=_EVERY_TRIAL,
     ),
     Metric(
         name="model_flops_per_step",
-        description="Floating-point operations of a step, or of the prediction of a batch, as the "
-        "sizes of the model give them.",
+        description="Floating-point operations of a training step, or to predict a batch, computed "
+        "from the sizes of the model.",
         measured_in=_EVERY_TRIAL,
     ),
     Metric(
@@ -224,7 +224,8 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="peak_flops_per_s",
-        description="Measured peak of the GPU: operations per second of a matrix product.",
+        description="Measured peak of the GPU: floating-point operations per second of a matrix "
+        "product.",
         better="more",
     ),
     Metric(
@@ -247,18 +248,18 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="train_samples",
-        description="Samples trained on in the timed epochs.",
+        description="Training samples of the timed epochs.",
     ),
-    Metric(name="steps_s", description="Time in which single steps were timed.", better="less"),
+    Metric(name="steps_s", description="Time spent on timing single steps.", better="less"),
     Metric(
         name="forward_s",
-        description="Time in which forward passes were timed.",
+        description="Time spent on timing forward passes.",
         better="less",
         workload="synthetic",
     ),
     Metric(
         name="validate_s",
-        description="Time of the validations after the epochs, in all.",
+        description="Total time of the validations after the epochs.",
         label="validate",
         unit="s",
         better="less",
@@ -267,7 +268,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="time_to_accuracy_s",
-        description="Time until the validation accuracy reached target_accuracy.",
+        description="Training time until the validation accuracy reached target_accuracy.",
         label="time to accuracy",
         unit="s",
         better="less",
@@ -347,8 +348,8 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="predict_sample_ms",
-        description="Median time of the prediction of one sample, from host to host. "
-        "Stateful models have none: their batch size is fixed.",
+        description="Median time to predict one sample, from host to host; not of stateful models, "
+        "whose batch size is fixed.",
         label="predict one",
         unit="ms",
         better="less",
@@ -357,13 +358,13 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="latency_s",
-        description="Time in which single predictions were timed.",
+        description="Time spent on timing single predictions.",
         better="less",
         workload=TRAINING,
     ),
     Metric(
         name="sample_s",
-        description="Time in which the sample text was written.",
+        description="Time to write the sample text.",
         better="less",
         workload="char_rnn",
     ),
@@ -378,13 +379,13 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="ratio_interval",
-        description="Half-width of the interval of the ratio to the first arm of the round.",
+        description="Half-width of the interval of the ratio to the round's first arm.",
         better="less",
         measured_in=_EVERY_SLICED,
     ),
     Metric(
         name="slice_step_ms",
-        description="Time of a step, or of the prediction of a batch, in one slice.",
+        description="Time of a training step, or to predict a batch, in one slice.",
         better="less",
         measured_in=("each slice",),
         is_objective=False,
@@ -398,7 +399,7 @@ METRICS: tuple[Metric, ...] = (
     # The machine during a trial
     Metric(
         name="mean_gpu_utilization_pct",
-        description="Mean share of the time in which the GPU was in use.",
+        description="Mean share of the time that the GPU was in use.",
         label="GPU use",
         unit="%",
         better="more",
@@ -409,7 +410,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="trainer_cpu_pct",
-        description="CPU time of the trainer, in percent of the CPUs that it may use.",
+        description="CPU time of the trainer, in percent of its CPUs.",
         label="CPU use",
         unit="%",
         measured_by="telemetry",
@@ -419,7 +420,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="others_cpu_pct",
-        description="CPU time of other processes, in percent of the CPUs of the trainer.",
+        description="CPU time of other processes, in percent of the trainer's CPUs.",
         label="other processes",
         unit="% of CPUs",
         better="less",
@@ -452,7 +453,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="clock_drop_pct",
-        description="Mean distance of the clock from the highest one of the device.",
+        description="How far the mean clock was below the device's highest clock.",
         label="below full clock",
         unit="%",
         better="less",
@@ -463,7 +464,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="throttled_pct",
-        description="Share of the time in which the device reduced its clock.",
+        description="Share of the time with a reduced clock.",
         label="throttled",
         unit="% of time",
         better="less",
@@ -485,7 +486,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="telemetry_cpu_pct",
-        description="CPU time that the telemetry itself used, in percent of one CPU.",
+        description="CPU time of the telemetry itself, in percent of one CPU.",
         better="less",
         measured_by="telemetry",
         measured_in=_EVERY_TRIAL,
@@ -508,8 +509,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="import_s",
-        description="Time in which the trainer process imported its framework; "
-        "only its first trial has it.",
+        description="Time to import the framework, in the first trial of a trainer process.",
         better="less",
         measured_in=("full", *_EVERY_SLICED),
         is_objective=False,
@@ -526,9 +526,8 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="check_s",
-        description="Time to compute the model's outputs and gradients at its initial weights, "
-        "which are compared between arms; only the first trial of an arm in a block has it. "
-        "It is no part of any other time.",
+        description="Time to compute outputs and gradients at the initial weights, to compare them "
+        "between arms; only in the first trial of an arm in a block, and part of no other time.",
         better="less",
         measured_in=_EVERY_TRIAL,
         is_objective=False,
@@ -546,7 +545,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="whole_train_s",
-        description="Time of compiling and of the timed epochs: what a new training takes.",
+        description="Time of compiling and of the timed epochs, as a new training takes.",
         label="train with compiling",
         unit="s",
         better="less",
@@ -558,7 +557,7 @@ METRICS: tuple[Metric, ...] = (
     # Expenses
     Metric(
         name="epoch_s",
-        description="Time of an epoch without validation. In the report: the mean of a trial.",
+        description="Time of an epoch without validation; in the report, the mean of a trial.",
         label="epoch",
         unit="s",
         better="less",
@@ -576,7 +575,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="fit_s",
-        description="Time of the timed epochs with their validation.",
+        description="Time of the timed epochs, including validation.",
         label="fit",
         unit="s",
         better="less",
@@ -586,7 +585,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="energy_j",
-        description="Energy of the timed part, of the devices that energy_scope names.",
+        description="Energy of the devices in energy_scope during the timed part.",
         label="energy",
         unit="J",
         better="less",
@@ -598,7 +597,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="energy_gpu_j",
-        description="Energy of the GPUs in the timed part.",
+        description="Energy of the GPUs during the timed part.",
         label="energy of the GPUs",
         unit="J",
         better="less",
@@ -609,7 +608,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="energy_cpu_package_j",
-        description="Energy of the CPU packages in the timed part of a trial on a GPU.",
+        description="Energy of the CPU packages during the timed part of a trial on a GPU.",
         better="less",
         measured_by="telemetry",
         measured_in=_EVERY_TRIAL,
@@ -617,7 +616,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="mean_power_w",
-        description="energy_j over the time in which it was measured.",
+        description="energy_j divided by the time of its measurement.",
         label="power",
         unit="W",
         better="less",
@@ -628,7 +627,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="energy_per_sample_j",
-        description="Energy per trained sample.",
+        description="Energy per training sample.",
         label="energy per sample",
         unit="mJ",
         recorded_per_unit=1e-3,
@@ -640,7 +639,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="train_cost_usd",
-        description="Price of the hardware during the timed epochs, and of their energy.",
+        description="Cost of the hardware and the energy of the timed epochs.",
         label="cost of the timed epochs",
         unit="USD",
         better="less",
@@ -651,7 +650,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="cost_usd",
-        description="Price of the hardware during the whole trial, and of its energy.",
+        description="Cost of the hardware and the energy of the whole trial.",
         label="cost per trial",
         unit="USD",
         better="less",
@@ -662,7 +661,7 @@ METRICS: tuple[Metric, ...] = (
     # Memory
     Metric(
         name="peak_rss_mib",
-        description="Peak of the resident memory of the trainer process.",
+        description="Peak resident memory of the trainer process.",
         label="peak memory",
         unit="MiB",
         better="less",
@@ -674,7 +673,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="peak_gpu_mib",
-        description="Peak of the GPU memory that the framework allocated.",
+        description="Peak GPU memory that the framework allocated.",
         label="peak GPU memory",
         unit="MiB",
         better="less",
@@ -686,7 +685,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="peak_gpu_used_mib",
-        description="Peak of the GPU memory in use, by all processes on the device.",
+        description="Peak GPU memory in use by all processes on the device.",
         better="less",
         measured_by="telemetry",
         measured_in=_EVERY_FULL,

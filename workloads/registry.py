@@ -213,7 +213,7 @@ BUILT_IN: tuple[Workload, ...] = (
     Workload(
         "synthetic",
         "workloads.tasks.synthetic.task:TASK",
-        "the recurrent layers alone, forward and both ways, on random input",
+        "only recurrent layers, forward and forward + backward, on random input",
         SyntheticSettings,
     ),
 )

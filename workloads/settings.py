@@ -106,10 +106,10 @@ class StackSettings(TaskSettings):
     bidirectional: Bidirectional = False
     activation: Activation = Field(
         "tanh",
-        description="activation of lstm and gru; cuDNN has tanh only; rnn_relu has its own",
+        description="activation of lstm and gru; cuDNN has only tanh; rnn_relu has its own",
     )
     recurrent_activation: Activation = Field(
-        "sigmoid", description="activation of the gates of lstm and gru; cuDNN has sigmoid only"
+        "sigmoid", description="activation of the gates of lstm and gru; cuDNN has only sigmoid"
     )
     recurrent_dropout: Rate = Field(
         0.0, description="dropout on the recurrent state; cuDNN has none"

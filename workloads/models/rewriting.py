@@ -443,11 +443,11 @@ def _optimizer_reason(model: Any) -> str | None:
     name = type(optimizer).__name__
     if getattr(optimizer, "clipnorm", None):
         return (
-            "clipnorm clips the gradient of each variable by itself, and a fused layer has one"
+            "clipnorm clips each variable's gradient separately, and a fused layer has one"
             " variable: use global_clipnorm or clipvalue, or another kernel"
         )
     if name in _MATRIX_OPTIMIZERS:
-        return f"{name} treats each matrix by itself, and a fused layer has one variable"
+        return f"{name} treats each matrix separately, and a fused layer has one variable"
     if getattr(optimizer, "_exclude_from_weight_decay_names", None) or getattr(
         optimizer, "_exclude_from_weight_decay_references", None
     ):

@@ -17,11 +17,13 @@ class CharRnnSettings(TextSettings):
 
     batches: Literal["stateful", "windows"] = Field(
         "stateful",
-        description="streams that keep states from batch to batch, or windows that start at zero",
+        description="streams that keep states from batch to batch, or windows that start from zero",
     )
-    samples: OptionalCount = Field(None, description="number of training sequences, the first ones")
+    samples: OptionalCount = Field(
+        None, description="number of training sequences, counted from the first"
+    )
     validation_samples: OptionalCount = Field(
-        None, description="number of validation sequences, the first ones"
+        None, description="number of validation sequences, counted from the first"
     )
     sequence_length: Length = Field(75, description="characters per sequence")
     embedding_units: Width = Field(15, description="width of the embedding")
@@ -47,8 +49,8 @@ class CharRnnSettings(TextSettings):
     def _reads_forward_only(self) -> Self:
         if self.bidirectional:
             raise ValueError(
-                "bidirectional: expected false, because the backward direction would read the"
-                " character to predict; see next_token for both directions"
+                "bidirectional must be false, because the backward direction would read the"
+                " character to predict; next_token can have both directions"
             )
         return self
 

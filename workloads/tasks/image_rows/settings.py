@@ -21,9 +21,11 @@ class ImageRowsSettings(TrainingSettings):
     data_path: str | None = Field(
         None, description="an .npz with x_train, y_train, x_test, y_test instead of the download"
     )
-    samples: OptionalCount = Field(None, description="number of training images, the first ones")
+    samples: OptionalCount = Field(
+        None, description="number of training images, counted from the first"
+    )
     validation_samples: OptionalCount = Field(
-        None, description="number of validation images, the first ones"
+        None, description="number of validation images, counted from the first"
     )
     layers: Layers = 2
     dropout: Rate = Field(

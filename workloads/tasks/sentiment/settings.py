@@ -24,14 +24,16 @@ class SentimentSettings(TrainingSettings):
     data_path: str | None = Field(
         None, description="an .npz of padded reviews instead of the download of imdb"
     )
-    samples: OptionalCount = Field(None, description="number of training reviews, the first ones")
+    samples: OptionalCount = Field(
+        None, description="number of training reviews, counted from the first"
+    )
     validation_samples: OptionalCount = Field(
-        None, description="number of validation reviews, the first ones"
+        None, description="number of validation reviews, counted from the first"
     )
     vocabulary: int = Field(20_000, ge=4, le=1_000_000, description="number of different words")
     sequence_length: Length = Field(100, description="words per review")
     padding: Literal["right", "left"] = Field(
-        "right", description="side of the padding of short reviews; cuDNN supports right only"
+        "right", description="side of the padding of short reviews; cuDNN supports only right"
     )
     masked: bool = Field(
         True, description="skip the padding; PyTorch's and JAX's cudnn kernels take no mask"
