@@ -84,12 +84,13 @@ def import_module_of(workload: Workload, entry: str) -> ModuleType:
         ) from None
 
 
-def _no_function(workload: Workload, entry: str, received: object) -> BadRequest:
+def _no_function(workload: Workload, entry: str, found: object) -> BadRequest:
     module_name, _, name = entry.partition(":")
     file = sys.modules[module_name].__file__
-    return BadRequest(
-        f"workload {workload.name!r}: expected a function {name!r} in {file}; received {received!r}"
-    )
+    fault = f"no function {name!r} in {file}"
+    if found is not None:
+        fault = f"{name!r} in {file} is not a function: {found!r:.80}"
+    return BadRequest(f"workload {workload.name!r}: {fault}")
 
 
 def explain_other_package(error: BaseException) -> str:

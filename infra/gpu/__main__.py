@@ -84,12 +84,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--only", nargs="+", choices=names, metavar="NAME", help=", ".join(names))
     add("--backends", nargs="+", choices=tuple(backends()), default=["torch", "jax"])
     add("--sizes", choices=tuple(SIZES), default="usual")
-    add(
-        "--limit-s",
-        type=float,
-        default=math.inf,
-        help="start no check after this time, per backend",
-    )
+    add("--limit-s", type=float, default=math.inf, help="time after which no check starts")
     return parser
 
 

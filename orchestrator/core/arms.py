@@ -31,10 +31,13 @@ ArmIdentity: TypeAlias = tuple[
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """How a trial uses its hardware, where that differs from the default.
+    """How a trial uses its hardware, if not in the default way.
 
-    A GPU trial reserves `cpus`, instead of its share of the node's CPUs. The trainer may keep
-    `threads` CPUs busy. `settings` are its own amount of work. `timing` is in slices only.
+    Attributes:
+        cpus: The CPUs that a trial on a GPU reserves, instead of its share of the node's.
+        threads: The CPUs that the trainer may keep busy.
+        settings: The arm's own amounts of work, such as `epochs`.
+        measure: `full` for whole trainings, `timing` for slices.
     """
 
     cpus: int | None = None
@@ -50,7 +53,7 @@ class Usage:
 
     @property
     def work(self) -> str:
-        """The arm's own amount of work (`epochs 1`); empty where it does all of the sweep's."""
+        """The arm's own amount of work (`epochs 1`); empty if it does the same as the sweep."""
         return ", ".join(f"{name} {json.dumps(self.settings[name])}" for name in self.settings)
 
 
@@ -129,7 +132,7 @@ class HardwareUse:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A variant of the workload: settings that an arm has for its own, and their name."""
+    """A variant of the workload: an arm's own settings, and their name."""
 
     name: str
     settings: Mapping[str, bool | int | float | str] = field(default_factory=dict, hash=False)
@@ -145,7 +148,7 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """The treatment: an implementation, perhaps with a variant's settings, on a hardware class."""
+    """An implementation on a hardware class, perhaps with a variant's settings."""
 
     implementation: str
     hardware: HardwareUse
@@ -179,7 +182,7 @@ class Arm:
 
     @property
     def work(self) -> str:
-        """Its own amount of work; arms are compared by what they learned only where it is equal."""
+        """Its own amount of work; results are compared only between arms of equal work."""
         return self.hardware.usage.work
 
     @property

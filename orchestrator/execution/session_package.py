@@ -45,7 +45,7 @@ _ADVICE = "write the function into a file, such as mine.py, and name it as text:
 
 
 class FunctionUnusable(Refusal):
-    """A function that was given as a workload cannot be sent to trainer processes."""
+    """A function in a spec that cannot be sent to the trainer processes."""
 
     __module__ = "rnnsweep"
 

@@ -34,7 +34,7 @@ from workloads.own_code import read_code
 
 
 class Incomparable(Refusal):
-    """A spec of another sweep than the one that has this name, or trials of two configs."""
+    """The sweep of this name has trials of another spec or other code, or of two configs."""
 
     __module__ = "rnnsweep"
 

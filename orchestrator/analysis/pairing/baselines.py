@@ -12,7 +12,7 @@ from orchestrator.core.selectors import names_arm, split_arm_text
 
 
 class BaselineError(Refusal, ValueError):
-    """A requested baseline that is not an arm of the sweep; the message lists the choices."""
+    """A baseline that is not an arm of the sweep, or cannot run; the message lists the choices."""
 
     __module__ = "rnnsweep"
 

@@ -73,14 +73,20 @@ class Limit(NamedTuple):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class BestConfig:
-    """The config × arm that was chosen by a `metric`; `print` and notebooks show its facts.
+    """A config and an arm, chosen by a `metric`; `print` and notebooks show it.
 
-    The config is the best out of those `within` the `limits`, of all that were `tried`; the arm
-    takes least time of those that are equal to the best one there. `values` are the means over its
-    repeats, `trials` these repeats, and `spec` is the spec of a sweep of this config alone, which
-    `run_sweep` takes. `arms` are all arms on this config, with their means of the metric and of
-    `time_metric`. The arms of `other_mathematics` were left out. `per_sample` is the metric that
-    compares times of unlike batches; empty if the metric does, or all batches are alike.
+    Attributes:
+        within: How many of the results (configs × arms) were within the `limits`.
+        tried: How many results there were.
+        other_mathematics: Arms that compute something else; they were left out.
+        arm: The arm to use: of those that are equally good at this config, the fastest.
+        values: The means of all metrics over the repeats.
+        trials: The repeats.
+        spec: A sweep of this config alone, for `run_sweep`.
+        time_metric: The metric of the times in `arms`.
+        arms: All arms on this config, with their means of the metric and the time.
+        per_sample: The metric that compares times of batches of different sizes; empty if it is
+            not needed.
     """
 
     sweep: str
@@ -115,23 +121,23 @@ class BestConfig:
 
     @property
     def label(self) -> str:
-        """The name of the sweep, with a later generation than the first: `quickstart#2`."""
+        """The name of the sweep, with the generation if it is not the first: `quickstart#2`."""
         return self.sweep if self.generation == 1 else f"{self.sweep}#{self.generation}"
 
     @property
     def run_ids(self) -> tuple[str, ...]:
-        """The ids of its runs in the tracking store."""
+        """The IDs of its runs in MLflow."""
         return tuple(trial.run_id for trial in self.trials)
 
     @property
     def disturbed_runs(self) -> int:
-        """How many of its runs other processes disturbed."""
+        """The number of its runs that other processes disturbed."""
         return sum(bool(trial.disturbance) for trial in self.trials)
 
     def code(self) -> str:
-        """Return the module of Python that puts it to use, as `rnnsweep best --code` prints it.
+        """Return Python code that uses the implementation, as `rnnsweep best --code` prints it.
 
-        Raise `Refusal` for an implementation of the user's own, whose code is the workload itself.
+        Raise `Refusal` for an implementation of your own workload.
         """
         program = implementation_program(self.arm, self.trials)
         if not program:

@@ -17,7 +17,7 @@ from orchestrator.report.formats.json_format import REPORT
 
 
 class InvalidSide(Refusal):
-    """An argument that is no side of a comparison."""
+    """An argument of `compare` that cannot be compared."""
 
     __module__ = "rnnsweep"
 

@@ -100,7 +100,7 @@ class OtherSweep(Refusal):
 
 
 class SweepNotFound(Refusal, LookupError):
-    """The store has no such sweep; `nearest` are the names most like it, or empty without any."""
+    """The store has no sweep of this name; `nearest` has the most similar names."""
 
     __module__ = "rnnsweep"
 
@@ -117,7 +117,10 @@ class SweepNotFound(Refusal, LookupError):
 
 
 class NotRecorded(Refusal, RuntimeError):
-    """So many `trials` are in the journal and, for a `reason`, not yet in the tracking store."""
+    """Finished trials are in the journal, but could not be recorded in the tracking store.
+
+    `trials` is their number (0: only the end of the sweep is missing), `reason` why.
+    """
 
     __module__ = "rnnsweep"
 
