@@ -126,11 +126,11 @@ def _option_reasons(backend: Backend, asked: Combination) -> Iterator[str]:
     if asked.has_option("eager") and asked.has_option("xla"):
         yield "+eager has no graph that +xla could compile"
     if asked.has_option("unroll") and asked.has_kernel(AUTO):
-        yield "auto measures the layers as they are written: leave +unroll out"
+        yield "auto measures the layers as they are written: remove +unroll"
     if asked.has_option("unroll") and library:
         yield no_unrolling_reason(library)
     if asked.has_option("unroll") and backend.is_eager(asked.implementation):
-        yield "without a graph there is nothing to unroll: leave +unroll out"
+        yield "without a graph there is nothing to unroll: remove +unroll"
 
 
 def _kernel_reasons(backend: Backend, asked: Combination) -> Iterator[str]:

@@ -120,8 +120,8 @@ class PrecisionReached(StoppingRule):
         able = {trial.arm for trial in trials if trial.status == "complete"}
         compared = {arm for pair in widths for arm in pair}
         silent = [str(arm) for arm in self.running_arms if arm in compared - able]
-        reason = f"{self.auto.most} are the most (search.configs.at_most)"
-        reason += f"; no trial of {' or '.join(silent)} completes" if silent else ""
+        reason = f"the limit is {self.auto.most} (search.configs.at_most)"
+        reason += f"; no trial of {' or '.join(silent)} is complete" if silent else ""
         return StopDecision(reason, widest, blocks)
 
     def half_widths(

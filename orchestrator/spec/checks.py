@@ -192,7 +192,7 @@ def _size(search: space.Search) -> Iterator[ProblemAtPath]:
         return
     received = str(search.configs)
     if is_grid and search.configs != size:
-        hint = "or leave it out: a grid has all of its configs"
+        hint = "or remove it: a grid has all of its configs"
         yield ProblemAtPath(_CONFIGS, f"{size}, the size of the grid", received, hint)
     elif search.configs > size:
         expected = f"at most {size}, the number of different configs in the space"

@@ -111,13 +111,13 @@ def cut(text: str) -> str:
 
 
 _OF_MEDIAN = "name optuna.pruners:MedianPruner, which takes it"
-_IS_FIXED = "leave it out: the limits of clocks are fixed"
+_IS_FIXED = "remove it: the limits of clocks are fixed"
 
 FORMER_KEYS: Mapping[str, str] = {
     "blocks": "write search.configs: auto (or {interval: …, at_least: …, at_most: …})",
-    "disturbed.accept_provisional": "leave it out: intervals on a busy machine count",
-    "disturbed.action": "leave it out: a disturbed trial is marked",
-    "disturbed.canary": "leave it out: the load of other processes is measured directly",
+    "disturbed.accept_provisional": "remove it: intervals on a busy machine count",
+    "disturbed.action": "remove it: a disturbed trial is marked",
+    "disturbed.canary": "remove it: the load of other processes is measured directly",
     "disturbed.clock_drop_pct": _IS_FIXED,
     "disturbed.throttled_pct": _IS_FIXED,
     "search.pruner.interval_steps": _OF_MEDIAN,
@@ -126,7 +126,7 @@ FORMER_KEYS: Mapping[str, str] = {
 """Keys of 0.1.0, each with a hint at what to write instead."""
 
 FORMER_WORDS: Mapping[tuple[str, Any], str] = {
-    ("disturbed", "mark"): "leave it out: a disturbed trial is marked",
+    ("disturbed", "mark"): "remove it: a disturbed trial is marked",
 }
 """Words of 0.1.0 that stood for a section, by key, each with a hint at what to write instead."""
 

@@ -145,7 +145,7 @@ def test_a_package_that_hides_one_of_ours_is_refused(
     (tmp_path / package / "__init__.py").touch()
     environ = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
     done = python("-P", "-c", program, environ=environ)
-    assert done.code == code and "rename it, or take its folder out of" in done.err
+    assert done.code == code and "remove its folder from PYTHONPATH" in done.err
 
 
 @pytest.mark.parametrize(

@@ -320,10 +320,7 @@ def _structure_reason(model: Any) -> str | None:
         )
     if is_known:
         return None
-    return (
-        f"{kind.__name__} is a class of its own, whose layers only its code knows:"
-        " use the kernel auto"
-    )
+    return f"{kind.__name__} is a subclass, whose layers only its code knows: use the kernel auto"
 
 
 def _takes_inputs_and_outputs(kind: Any) -> bool:
@@ -344,8 +341,8 @@ def _unroll_reason(model: Any) -> str | None:
     for graph, layer in _operations(model):
         if is_recurrent_operation(layer) and graph.steps(layer) is None:
             return (
-                f"layer {layer.name}: the length of its sequences is open: give keras.Input"
-                " the number of steps, or leave +unroll out"
+                f"layer {layer.name}: the length of its sequences is unknown: give keras.Input"
+                " the number of steps, or remove +unroll"
             )
     return None
 

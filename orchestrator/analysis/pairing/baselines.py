@@ -115,7 +115,7 @@ def pick_runnable_baseline(record: SweepRecord, asked: str | None) -> Baseline |
         if first is None:
             raise
         why = "; ".join(dict.fromkeys(reasons.values()))
-        note = f"The baseline is {first.name}, because {asked} cannot run: {why}"
+        note = f"the baseline is {first.name}, because {asked} cannot run: {why}"
         return replace(first, instead_of=note)
 
 
@@ -149,5 +149,5 @@ def _unknown(record: SweepRecord, asked: str) -> str:
             choices |= values
     choices |= {a.implementation: None for a in record.arms} | {str(a): None for a in record.arms}
     if not choices:
-        return f"{problem}; none of its arms can run, so there is nothing to choose from"
+        return f"{problem}, and no other arm can run"
     return f"{problem}; choose one of: {'; '.join(choices)}"

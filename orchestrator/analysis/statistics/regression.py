@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from orchestrator.analysis.statistics.estimates import MIN_BLOCKS, MIN_VALUES, Estimate
-from orchestrator.core.text import counted, joined
+from orchestrator.core.text import joined
 from orchestrator.core.trial import Config, ConfigValue, is_number
 
 Numbers: TypeAlias = NDArray[np.float64]
@@ -166,7 +166,7 @@ class Design:
             return f"it varied only together with {joined(together)}"
         if self.freedom < _MIN_FREEDOM:
             rest = f" to adjust for {joined(other_params)}" if other_params else ""
-            return f"{counted(self.blocks, 'block')} are too few{rest}"
+            return f"too few blocks ({self.blocks}){rest}"
         return None
 
     def rows(self, name: str, values: Sequence[ConfigValue | None]) -> Numbers:

@@ -24,21 +24,22 @@ REPORT_SCHEMA_FILE = Path(__file__).with_name("report.schema.json")
 
 _REPORT_TEXT = (
     "The answers of a sweep, and the raw trials behind every number. `contrasts` has each "
-    "comparison of two arms, two values of a factor or two sizes by a metric once. Contrasts of "
-    "arms and factors, and the means in `arms`, are computed from `values`, which has the counted "
-    "blocks of each metric. Other numbers are calculated from the runs listed with them "
-    "(`run_ids`), or else from the rows of `trials` with their arm, and with their block if they "
-    "have one: of `complete_blocks`, or all complete trials of an arm that lacks some of these. "
+    "comparison (of two arms, two values of a factor or two sizes, by one metric) once. Contrasts "
+    "of arms and factors, and the means in `arms`, are computed from `values`, which has the "
+    "blocks that count for each metric. Other numbers are computed from the runs listed with them "
+    "(`run_ids`), or from the rows of `trials` with the same arm (and block): of "
+    "`complete_blocks`, or all complete trials of an arm that lacks some of these blocks. "
     "`phases`, the noise in `arms` and measures that need a fresh trainer always use all complete "
-    "trials, `targets` also diverged ones. A number that is not finite is null. Within a version, "
-    "properties may be added. Removing a property, or changing its meaning, changes the version."
+    "trials; `targets` also use diverged ones. A number that is not finite is null. Within a "
+    "version, properties may be added. Removing a property, or changing its meaning, changes the "
+    "version."
 )
 """What a report in JSON is, and from which trials its numbers are calculated."""
 
 _TRIAL_ENTRY_TEXT = (
-    "One trial of the report. `run_id` makes every number traceable. Times are seconds since "
-    "the epoch (UTC). `disturbance` has a figure for each cause. The environment, the "
-    "telemetry curves and the trainer's output are artifacts of the run."
+    "One trial of the report; `run_id` is its run in MLflow. Times are seconds since the epoch "
+    "(UTC). `disturbance` has a figure for each cause. The environment, the telemetry curves and "
+    "the trainer's output are artifacts of the run."
 )
 
 _DROPPED = ("default", "title", "propertyNames")

@@ -142,7 +142,7 @@ def _few(summary: ReportSummary, _: ArmNames) -> Iterator[Fact]:
         if more > _MOST_MORE_BLOCKS or values.disturbed or has_crossing:
             return
         label = WORDS[Verdict.OPEN]
-        text = f"about {counted(more, f'more {values.unit}')} for one more verdict"
+        text = f"one more verdict needs about {counted(more, f'more {values.unit}')}"
     command = _start_with_more(summary, more, values.unit, is_busy=bool(values.disturbed))
     yield _doubt(label, text, command)
 

@@ -82,9 +82,9 @@ def test_only_regular_files_of_the_package_are_bundled(here: Path, tmp_path: Pat
     (mine / "itself").symlink_to("itself")
     assert (packed(tmp_path, "mine.deep.run:run") / "mine" / "alias.py").read_text() == WORKLOAD
     for make, reason in (
-        (lambda path: path.symlink_to("/etc"), "a link out of it, to /etc"),
-        (lambda path: path.symlink_to(mine), "a link to a folder around it"),
-        (os.mkfifo, "no regular file"),
+        (lambda path: path.symlink_to("/etc"), "a link to /etc"),
+        (lambda path: path.symlink_to(mine), "a folder that contains it"),
+        (os.mkfifo, "not a regular file"),
     ):
         make(mine / "odd")
         with pytest.raises(Refusal, match=f"{mine}/odd: .* received {reason}"):

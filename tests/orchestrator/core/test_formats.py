@@ -50,9 +50,9 @@ def test_a_former_text_that_its_migration_cannot_read_is_damaged() -> None:
 @pytest.mark.parametrize(
     ("number", "writer", "parts"),
     [
-        (12, WrittenBy("0.3.0", "abc"), ("format 12 of rnnsweep 0.3.0", "commit abc")),
-        (12, WrittenBy(), ("an unknown version of rnnsweep", "install the one that wrote it")),
-        (7, WrittenBy(), ("received format 7, from before the first release", "--fresh")),
+        (12, WrittenBy("0.3.0", "abc"), ("format 12, written by rnnsweep 0.3.0", "commit abc")),
+        (12, WrittenBy(), ("an unknown version of rnnsweep", "upgrade rnnsweep")),
+        (7, WrittenBy(), ("of format 7, from before the first release", "--fresh")),
     ],
 )
 def test_a_number_that_is_not_read_is_refused_with_the_version_to_install(

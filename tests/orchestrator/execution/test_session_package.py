@@ -141,7 +141,7 @@ def test_what_cannot_be_sent_is_refused() -> None:
     for wrong in unnamed:
         with pytest.raises(FunctionUnusable, match="workload: expected a function with a name"):
             enter(workload=wrong)
-    with pytest.raises(FunctionUnusable, match="different names"):
+    with pytest.raises(FunctionUnusable, match="rename one"):
         enter(model=session(CELLS).train, data=session(CELLS).train)
 
 

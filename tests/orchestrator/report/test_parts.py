@@ -342,8 +342,8 @@ def test_a_small_price_is_written_out_and_expenses_are_compared_with_the_baselin
     cost = part(cost_part, build_record(trials))
     title = "cost of the timed epochs (USD)"
     assert rows(cost, "measure")[title][SHORT[PORTABLE]] == "0.0000123"
-    assert rows(cost, "takes less by")[SHORT[XLA]][title].startswith("0.500 ×")
-    assert rows(cost, "takes less by")[SHORT[XLA]][title].endswith(" worse")
+    assert rows(cost, "compared with baseline")[SHORT[XLA]][title].startswith("0.500 ×")
+    assert rows(cost, "compared with baseline")[SHORT[XLA]][title].endswith(" worse")
 
 
 @pytest.mark.parametrize(

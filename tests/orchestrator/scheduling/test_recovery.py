@@ -213,7 +213,7 @@ def test_nodes_that_join_are_used_or_reported(tmp_path: Path) -> None:
         "node d has joined",
         "node e has joined and is not used: no arm of this start runs on CPU E, 2 CPUs",
         "node small has joined and is not used: it has fewer CPUs",
-        "a node has joined and is not used, as it cannot run rnnsweep: bare-host: No module",
+        "a node has joined, but cannot run rnnsweep: bare-host: No module",
     ]
     shown = zip(sample.warnings, expected, strict=True)
     assert all(text.startswith(start) for text, start in shown)

@@ -175,7 +175,7 @@ def test_a_store_that_another_user_put_into_a_home_is_refused(name: str, tmp_pat
     (tmp_path / name).symlink_to("mine")
     SweepFolder(tmp_path, "mine").make()
     os.chown(tmp_path / name, NOBODY, NOBODY, follow_symlinks=False)
-    with pytest.raises(HomeUnusable, match="another user put there"):
+    with pytest.raises(HomeUnusable, match="belongs to another user"):
         SweepFolder(tmp_path, "mine").make()
 
 

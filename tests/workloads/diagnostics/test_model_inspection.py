@@ -232,13 +232,13 @@ WRONG_MODELS = [
         "a model that differs from call to call",
         build="build_at_random",
         place="build_at_random",
-        text="the same model from each call",
+        text="different model in each call",
     ),
     WrongModel(
         "an optimizer that differs from call to call",
         build="build_with_random_rate",
         place="build_with_random_rate",
-        text="the same model from each call",
+        text="different model in each call",
     ),
     WrongModel(
         "a setting that the spec lacks",
@@ -250,9 +250,9 @@ WRONG_MODELS = [
         "a model that fits no memory",
         build="build_huge",
         kind="failed",
-        text="does not suffice for the model: set a smaller batch_size, or fewer units",
+        text="too little memory for the model: reduce batch_size",
     ),
-    WrongModel("no data", load="load_nothing", place="load_nothing", text="expected (x, y)"),
+    WrongModel("no data", load="load_nothing", place="load_nothing", text="return (x, y)"),
     WrongModel(
         "data of another shape",
         load="load_wide",
@@ -299,7 +299,7 @@ WRONG_MODELS = [
         "data that differ from call to call",
         load="load_at_random",
         place="load_at_random",
-        text="the same data from each call",
+        text="different data in each call",
     ),
     WrongModel(
         "data that depend on a searched setting",

@@ -37,11 +37,11 @@ class Jax(Backend):
 
     def option_reasons(self, asked: Combination) -> Iterator[str]:
         if asked.has_option("xla") and not asked.has_option("eager"):
-            yield "JAX's programs are always compiled by XLA: leave +xla out"
+            yield "JAX's programs are always compiled by XLA: remove +xla"
         if asked.has_option("eager") and asked.timed_work == "predict":
             yield (
-                "JAX would compile the loop over the steps again in each eager prediction: leave"
-                " +eager out"
+                "JAX would compile the loop over the steps again in each eager prediction: remove"
+                " +eager"
             )
         if asked.has_option("bf16", "fp16") and self.kernel_library(asked.implementation.kernel):
             yield "JAX's cuDNN call supports float32 only"

@@ -58,9 +58,9 @@ class PyTorch(Backend):
 
     def option_reasons(self, asked: Combination) -> Iterator[str]:
         if asked.has_option("eager"):
-            yield "PyTorch always runs eagerly: leave +eager out"
+            yield "PyTorch always runs eagerly: remove +eager"
         if asked.has_option("xla"):
-            yield "PyTorch is not compiled by XLA here: leave +xla out"
+            yield "PyTorch is not compiled by XLA here: remove +xla"
         if asked.has_option("compile") and asked.written_in == "keras":
             yield "+compile is only for a PyTorch module of your own"
 

@@ -174,7 +174,7 @@ def test_a_store_that_is_away_for_a_moment_is_closed_all_the_same(
     with recorder(tmp_path) as opened:
         opened.open(build_opening())
         opened.close("complete", {})
-        with pytest.raises(NotRecorded, match="received none"):
+        with pytest.raises(NotRecorded, match="no answer"):
             asked.clear()
             opened.close("complete", {}, timeout_s=0.5)
     assert asked[CloseSweep] == 1

@@ -165,7 +165,7 @@ def test_the_journal_of_another_sweep_with_an_equal_spec_is_refused(home: Path) 
             opened.open(replace(build_opening(), sweep_id=sweep_id))
     assert find(address(home), "quickstart")[2] == "ours"
     before = parent(home).tags
-    with pytest.raises(OtherSweep, match=r"under another id.*journal\.jsonl"):
+    with pytest.raises(OtherSweep, match=r"not the same sweep.*journal\.jsonl"):
         new_writer(home).open(replace(build_opening(), sweep_id="another"))
     assert parent(home).tags == before
 
