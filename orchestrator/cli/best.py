@@ -55,8 +55,8 @@ def _limit_option(
 @click.option(
     "--metric", help="Choose by this metric. Default: the first objective without limits."
 )
-@_limit_option("--min", "at_least", "The least mean of a metric; may be repeated.")
-@_limit_option("--max", "at_most", "The largest mean of a metric; may be repeated.")
+@_limit_option("--min", "at_least", "Require a mean of at least NUMBER; may be repeated.")
+@_limit_option("--max", "at_most", "Require a mean of at most NUMBER; may be repeated.")
 @click.option("--arm", default="*", help="Consider only this implementation or arm.")
 @click.option("--code", is_flag=True, help="Print Python code that uses the implementation.")
 @options.dashboard_option()

@@ -26,8 +26,8 @@ _COLOURS = {"ok": "green", "warning": "yellow", "left out": "yellow", "missing":
 @command(
     examples=["rnnsweep doctor --for quickstart"],
     notes=(
-        "The exit code is 1 if no sweep can run here, or if no arm of the spec of --for can. Other "
-        "arms that cannot run are left out of the sweep."
+        "The exit code is 1 if no sweep can run here or, with --for, if none of the spec's arms "
+        "can. A sweep leaves out single arms that cannot run."
     ),
 )
 @click.option(

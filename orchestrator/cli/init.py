@@ -41,7 +41,7 @@ spec.
     help="The spec to write.",
 )
 def init(directory: Path, template: str) -> None:
-    """Write a commented spec into DIRECTORY, to start from."""
+    """Write a commented example spec into DIRECTORY."""
     from orchestrator.spec import spec_schema
 
     name = template.replace("-", "_")
