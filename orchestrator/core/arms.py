@@ -59,9 +59,13 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class HardwareRef:
-    """A hardware class: `id` is made from facts that the node reports, never from a table of names.
+    """A hardware class.
 
-    `name` is to be read: `NVIDIA H200 (AMD EPYC, 16 CPUs)`. `gpu` is the GPU's own name, if any.
+    Attributes:
+        id: An identifier made from what the node reports.
+        device: `cpu` or `gpu`.
+        name: The name in reports, such as `NVIDIA H200 (AMD EPYC, 16 CPUs)`.
+        gpu: The name of the GPU alone; None for a CPU.
     """
 
     # `of_cpu` and `of_gpu` write both texts; `host_id` and the properties below it read them.
@@ -75,9 +79,9 @@ class HardwareRef:
 
     @classmethod
     def of_cpu(cls, model: str, cpus: int, part: str | None = None) -> HardwareRef:
-        """Return the class of nodes with so many CPUs of a model.
+        """Return the class of nodes with this number of CPUs of a model.
 
-        `part` distinguishes CPUs whose models have one name.
+        `part` distinguishes CPUs whose models share a name.
         """
         return cls(f"{part or model}/{cpus}", "cpu", f"{model}, {counted(cpus, 'CPU')}")
 
@@ -92,7 +96,7 @@ class HardwareRef:
 
     @property
     def cpu_part(self) -> str | None:
-        """What distinguishes CPUs whose models have one name; None where the model does."""
+        """What distinguishes CPUs whose models share a name; None if the model is enough."""
         part, _, _ = self.host_id.rpartition("/")
         return part if part != self.cpu_model else None
 
@@ -219,7 +223,7 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class RequestedArm:
-    """An arm that a spec asks for and that may have no hardware class: texts to be read."""
+    """An arm as a spec names it; its hardware class may not exist."""
 
     implementation: str
     hardware: str

@@ -168,8 +168,8 @@ _VARIANT = re.compile(r"(?!(cpu|gpu|mean|min|max)$)(?!.* on )[^\s/:*]([^/:*\n]{0
 class VariantEntry(fields.Strict):
     """A variant of the workload: its own settings, which replace the sweep's settings.
 
-    Settings alone are the short form: `{cell: lstm}`. They name the variant: by its value if it is
-    one text (`lstm`), else by names and values (`cell gru, layers 2`).
+    The short form has the settings alone: `{cell: lstm}`. The variant is then named after them:
+    `lstm` for a single text, otherwise names and values (`cell gru, layers 2`).
     """
 
     name: str = pydantic.Field(description="The name of the variant in reports.")
@@ -348,7 +348,7 @@ class MeasureSpec(WordedSection):
     )
     slice_s: Annotated[float, pydantic.Field(gt=0, le=60)] = pydantic.Field(
         _TIMING.slice_s,
-        description="The length of a turn in seconds, about.",
+        description="The approximate length of a turn in seconds.",
     )
 
     @pydantic.model_validator(mode="after")

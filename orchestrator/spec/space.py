@@ -258,7 +258,8 @@ def _over(text: str) -> str:
 class Objective(fields.Strict):
     """An objective of the sampler, and the trials of a block that decide its value.
 
-    The sampler gets the value once these have ended. Arms that `over` names count by their mean.
+    The sampler gets the value as soon as these trials have ended. If `over` names arms, their mean
+    decides.
     """
 
     direction: Literal["maximize", "minimize"] = Field(description="The better direction.")
@@ -313,7 +314,7 @@ Configs: TypeAlias = Annotated[
 
 
 class Search(fields.Strict):
-    """The suggestion of configs: sampler, number, space, objectives, and the end of bad ones.
+    """How configs are suggested: sampler, number, space, objectives and pruner.
 
     If `configs` is a list, the sampler is `list` and there is no space.
     """

@@ -69,8 +69,8 @@ class Mathematics:
     """Whether an arm computes what a reference arm computes from the same weights.
 
     The differences are the largest over `rounds` rounds; see `FingerprintDifference`.
-    `is_different` if one of them is beyond its tolerance: then the arms compute something else,
-    which the rounding of their precision does not explain.
+    `is_different` is true if one exceeds its tolerance: the rounding of the arms' precision does
+    not explain such a difference.
     """
 
     reference: Arm

@@ -21,11 +21,14 @@ class BaselineError(Refusal, ValueError):
 class Baseline:
     """The baselines of the speed-ups.
 
-    With scope `arm` every arm is compared with one arm; with `same hardware` each with the
-    baseline's implementation on its own hardware. But an arm of another variant is compared with
-    the baseline's variant on its own implementation and hardware, if that can run. `of` has no
-    entry for an arm on hardware without this implementation. `instead_of` is the sentence that
-    another baseline was asked for, which cannot run; empty if this one was.
+    Attributes:
+        name: The baseline as reports name it.
+        scope: `arm`: every arm is compared with the same arm. `same hardware`: each arm is compared
+            with the baseline's implementation on its own hardware. In both, an arm of another
+            variant is compared with the baseline's variant of the same implementation and hardware,
+            if that can run.
+        of: Each arm's baseline; no entry for an arm on hardware without this implementation.
+        instead_of: A note that the requested baseline cannot run; empty if this is it.
     """
 
     name: str

@@ -8,9 +8,9 @@ from workloads.settings import BatchSize, MetricGoal, StartWeights, TaskSettings
 
 
 class OwnModelSettings(TaskSettings):
-    """What rnnsweep reads of the settings of an own model; any other setting is the user's.
+    """The settings of an own model that rnnsweep reads; all others are the user's.
 
-    `build` and `load` get all of them as a plain dict.
+    `build` and `load` get all settings as a plain dict.
     """
 
     model_config = ConfigDict(extra="allow")
