@@ -10,8 +10,8 @@ Chen and Revels, "Robust benchmarking in noisy environments" (2016), argue for t
 other processes only ever add time. The minimum falls with the number of turns, which is therefore
 the same for the arms of a block.
 
-The program ends after so many minutes. The same command resumes with the groups that are missing,
-and with `--minutes 0` it only reports.
+The program ends after `--minutes`. The same command resumes with the missing groups, and with
+`--minutes 0` it only reports.
 """
 
 import argparse

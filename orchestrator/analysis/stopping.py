@@ -107,7 +107,7 @@ class PrecisionReached(StoppingRule):
         return reached.figure <= self.auto.interval
 
     def _decide(self, trials: Sequence[FinishedTrial], blocks: int) -> StopDecision | None:
-        """Decide by the trials of so many complete blocks."""
+        """Decide by the trials of this number of complete blocks."""
         widths = self.half_widths(trials)
         if not widths:
             return StopDecision("there is nothing to compare", None, blocks)

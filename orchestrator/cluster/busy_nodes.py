@@ -13,7 +13,7 @@ _ANSWER_S = 15.0
 """A node that has not answered by then is left out: what is said of it is advice only."""
 
 _QUIET_LOOKS = 2
-"""So many looks in a row must find a quiet machine: a compiler rests between two files."""
+"""The machine must be quiet at two looks in a row: a compiler pauses between files."""
 
 _BETWEEN_LOOKS_S = 3.0
 _MOST_NODES = 3

@@ -1,4 +1,4 @@
-"""Fleets to plan with: so many nodes of hardware classes, or the nodes of saved listings."""
+"""Fleets to plan with: numbers of nodes of hardware classes, or the nodes of saved listings."""
 
 import difflib
 import re

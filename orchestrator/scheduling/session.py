@@ -97,7 +97,7 @@ class Session:
         self._report_stopped_arms()
 
     def retry(self, assignment: Assignment, slot_s: float) -> None:
-        """Try the round of a lost attempt again, which had its slot for so many seconds."""
+        """Try the round of a lost attempt again, after it had its slot for `slot_s` seconds."""
         self._write_to_journal(AttemptLost(time.time(), [*assignment.keys], slot_s))
         self.dispatcher.give_back(assignment)
         self.watcher.attempt_lost(assignment)

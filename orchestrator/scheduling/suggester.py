@@ -97,7 +97,7 @@ class Suggester:
         self._seen: set[str] = set()
 
     def suggest(self, index: int) -> Config | None:
-        """Return the config of block `index`, unlike all earlier ones; None if none is left.
+        """Return the config of block `index`, which no earlier block has; None if none is left.
 
         If a sampler only repeats itself, the config is drawn at random.
         """

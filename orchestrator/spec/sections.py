@@ -52,7 +52,7 @@ ClassCondition: TypeAlias = Annotated[str, pydantic.BeforeValidator(_condition)]
 
 
 def _is_misspelt_device(selector: str) -> bool:
-    """Return whether `cpu` or `gpu` was meant: no hardware has a name of so few letters."""
+    """Return whether `cpu` or `gpu` was meant: no hardware has such a short name."""
     word = selector.lower()
     is_word = word.isalpha() and len(word) <= len("cpus")
     return is_word and word not in ("cpu", "gpu") and bool(nearest(word, ("cpu", "gpu")))

@@ -41,7 +41,7 @@ def stratified_split(labels: NDArray[np.int32]) -> tuple[Order, Order]:
 
 
 def read_labelled(path: str, dimensions: int) -> Parts:
-    """Read the parts of an `.npz` file: x_train of so many dimensions, y_train, x_test, y_test."""
+    """Read x_train, y_train, x_test and y_test from an `.npz` file, and check the dimensions."""
     arrays, parts = read_npz(path), []
     for part in ("train", "test"):
         inputs, labels = arrays.get(f"x_{part}"), arrays.get(f"y_{part}")

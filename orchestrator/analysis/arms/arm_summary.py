@@ -52,7 +52,7 @@ class KernelCount:
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 
 _MOST_MESSAGES = 3
-"""The most unlike messages of one reason that have rows of their own."""
+"""The largest number of different messages of one reason that have their own rows."""
 
 
 @dataclass(frozen=True, slots=True)

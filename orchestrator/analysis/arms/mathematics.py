@@ -123,7 +123,7 @@ def compute_the_same(arm: Arm, other: Arm, compared: Mapping[Arm, Mathematics]) 
     """Return whether two arms were shown to compute the same, at one precision.
 
     `compared` is what `compare_mathematics` returns: both have an equal reference, or one is the
-    other's. Arms of unlike precision differ by more rounding than a training forgives.
+    other's. Arms of different precision differ by more rounding than a training forgives.
     """
     if arm == other:
         return True

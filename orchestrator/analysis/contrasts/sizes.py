@@ -160,7 +160,7 @@ def _design(matrix: Matrix, design_of: DesignOf) -> Design:
 
 
 def _corrected(judging: Judging, family: int) -> float:
-    """Return the level of each of so many intervals (Bonferroni)."""
+    """Return the level of each interval, corrected for their number (Bonferroni)."""
     return 1 - judging.error / max(1, family)
 
 

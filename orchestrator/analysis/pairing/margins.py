@@ -62,7 +62,7 @@ def judged_margin(
 
 
 def accuracy_noise(accuracy: float, samples: int) -> float:
-    """Return the standard error of an accuracy on so many samples, at least one sample."""
+    """Return the standard error of an accuracy on this number of samples, at least one sample."""
     return max(1 / samples, math.sqrt(accuracy * (1 - accuracy) / samples))
 
 

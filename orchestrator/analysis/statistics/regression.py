@@ -92,7 +92,7 @@ class Param:
         return all(_is_finite(value) and value > 0 for value in self.values)
 
     def spaced(self, count: int) -> list[ConfigValue]:
-        """Return so many numbers from the lowest to the highest one of a line, or the levels."""
+        """Return `count` numbers from the lowest to the highest one of a line, or the levels."""
         if self.scale == "levels":
             return [self.zero, *self.levels]
         numbers = [float(value) for value in self.values if value is not None]
@@ -211,7 +211,7 @@ class Fit:
         return tuple(BlockPoint(b, at, x, y) for b, at, x, y in rows if at is not None)
 
     def curve(self, name: str, count: int) -> tuple[CurvePoint, ...]:
-        """Return so many points of a line, or one for each level."""
+        """Return `count` points of a line, or one for each level."""
         param = self.design.params[name]
         at = param.spaced(count)
         ends = self._ends(self.design.rows(name, at), [*map(param.has_interval, at)])

@@ -182,7 +182,7 @@ def _excluded(summary: ReportSummary, name: ArmNames) -> Iterator[Table]:
 
 
 def _unlike(summary: ReportSummary) -> Iterator[Fact]:
-    """Yield in what the trials of a round were unlike: processes, nodes, days, and backends."""
+    """Yield how the trials of a round differed: processes, nodes, days, and backends."""
     complete = [trial for trial in summary.trials if trial.status == "complete"]
     disturbed = [trial for trial in complete if trial.disturbance]
     if disturbed:
@@ -210,7 +210,7 @@ def _unlike(summary: ReportSummary) -> Iterator[Fact]:
     compared = [backend for backend_name, backend in backends().items() if backend_name in names]
     unlike = [backend.gpu_peculiarity for backend in compared if backend.gpu_peculiarity]
     if len(compared) > 1 and unlike:
-        yield Fact("unlike GPUs", f"backends use cuDNN differently: {'; '.join(unlike)}")
+        yield Fact("cuDNN use differs", "; ".join(unlike))
 
 
 def _days_apart(summary: ReportSummary) -> list[float]:
