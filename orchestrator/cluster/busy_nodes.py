@@ -10,7 +10,7 @@ from orchestrator.core.text import duration
 from orchestrator.hardware import Node, OtherProcesses, ProcessAddress, observe_other_processes
 
 _ANSWER_S = 15.0
-"""A node that has not answered by then is left out: what is said of it is advice only."""
+"""A node that has not answered by then is left out; the message is only advice."""
 
 _QUIET_LOOKS = 2
 """The machine must be quiet at two looks in a row: a compiler pauses between files."""
