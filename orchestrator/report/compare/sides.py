@@ -68,7 +68,7 @@ def read_report(path: Path) -> Side:
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         reason = f"{type(error).__name__}: {error}"
     raise InvalidSide(
-        f"{path} cannot be read as a report: {reason}. Write one with "
+        f"{path}: cannot be read as a report ({reason}). Write one with "
         "`rnnsweep report SWEEP -o FILE.json`"
     )
 

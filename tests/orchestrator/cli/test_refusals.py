@@ -28,7 +28,7 @@ from tests.orchestrator.storage.tracking.recording import writer
         ("plan mine.yaml --set arms.hardware=[T4]", "no node is of this class"),
         (
             "plan mine.yaml --nodes '4 x NVIDIA T5'",
-            "expected a class that is here or has trials in this sweep",
+            "no class of this machine or this sweep",
         ),
         (
             "submit mine.yaml --home here --address http://127.0.0.1:9",
@@ -51,7 +51,7 @@ from tests.orchestrator.storage.tracking.recording import writer
         ("bench tensorflow/portable --export-json none/b.json", "no folder none"),
         ("bench tensorflow/portable --set settings.unit=3", "did you mean 'units'?"),
         ("bench tensorflow/portable --set cell=gru", "did you mean settings.cell=…?"),
-        ("bench tensorflow/portabel", "  tensorflow/portabel: expected a kernel"),
+        ("bench tensorflow/portabel", "  tensorflow/portabel: expected one of the kernels"),
         ("bench tensorflow/cudnn", "tensorflow/cudnn"),
         ("bench tensorflow/portable --hardware 'NVIDIA Imaginary'", "Imaginary"),
         ("ui", "Run a sweep first"),

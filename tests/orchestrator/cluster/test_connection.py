@@ -228,7 +228,7 @@ def test_an_address_that_is_no_heads_is_refused() -> None:
         text = refusal(address)
         assert "expected HOST:PORT" in text
         assert f"received {address!r}" in text
-        assert text.endswith("doctor") == ("://" in address)
+        assert ("dashboard" in text) == ("://" in address)
 
 
 def test_within_a_job_everything_has_come_already(
@@ -253,7 +253,7 @@ def test_a_cluster_that_cannot_run_the_code_is_explained(use: Use) -> None:
     assert "No module named 'pynvml'" in error and "Traceback" not in error
     assert "requirements.lock" in error
     ray.at_task = RayError("")
-    assert "cannot run rnnsweep's code: RayError. The code is copied" in refusal()
+    assert "cannot run rnnsweep: RayError" in refusal()
 
 
 def test_a_node_that_leaves_during_its_probe_is_left_out(use: Use) -> None:
@@ -264,7 +264,7 @@ def test_a_node_that_leaves_during_its_probe_is_left_out(use: Use) -> None:
 
     for is_alive in (True, False):
         use(Leaving({"CPU": 1.0}))
-        words = "cannot run" if is_alive else "has a CPU for trials (0 alive)"
+        words = "cannot run" if is_alive else "nodes alive: 0"
         assert words in refusal()
 
 
@@ -275,7 +275,7 @@ def test_a_node_whose_workers_do_not_start_is_named(use: Use) -> None:
             raise TooSlow
 
     use(Silent({"CPU": 1.0}))
-    with pytest.raises(connection.NoAnswer, match="node-0: no worker of Ray has answered"):
+    with pytest.raises(connection.NoAnswer, match="node-0: no Ray worker answered"):
         nodes_at("auto")
 
 
@@ -309,5 +309,5 @@ def test_a_limit_of_address_space_with_which_ray_aborts_is_refused(
     use(Ray({"CPU": 8.0}))
     limits = [2 * 2**30, -1]
     monkeypatch.setattr("resource.getrlimit", lambda _: (limits.pop(0), -1))
-    assert "a limit of 2,048 MiB (ulimit -v)" in refusal(None)
+    assert "2,048 MiB (ulimit -v)" in refusal(None)
     nodes_at(None)

@@ -448,7 +448,7 @@ WHOLE = summary_json(summarise(measured(1)))
         ("not json", "cannot be read as a report"),
         (
             f'{{"format": "rnnsweep-report", "version": {REPORT.number}}}',
-            "report: KeyError: 's",
+            "KeyError: 's",
         ),
         ('{"format": "rnnsweep-report", "version": 3}', "format 3, from before the first release"),
         (WHOLE.replace("rnnsweep-report", "rnnsweep-plan"), "its format is 'rnnsweep-plan'"),

@@ -128,7 +128,8 @@ class WrongOverride(NamedTuple):
     name: str
     override: str
     key: str
-    expected: str
+    expected: str = ""
+    received: str = ""
     hint: str = ""
 
 
@@ -226,6 +227,7 @@ def test_a_wrong_precision_is_reported_at_its_key(case: WrongOverride) -> None:
     text = precise_spec_text(objectives={"val_accuracy": "maximize", "val_loss": val_loss})
     problem = {problem.key: problem for problem in problems_of(text, case.override)}[case.key]
     assert case.expected in problem.expected
+    assert case.received in problem.received
     assert case.hint in problem.hint
 
 

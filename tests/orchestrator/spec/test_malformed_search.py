@@ -362,7 +362,8 @@ class WrongPruner(NamedTuple):
     name: str
     changes: Mapping[str, Any]
     key: str
-    expected: str
+    expected: str = ""
+    received: str = ""
 
 
 WRONG_PRUNERS = [
@@ -417,3 +418,4 @@ def test_a_pruner_that_cannot_prune_is_refused(case: WrongPruner) -> None:
     problems = problems_of(build_spec_text(**{**can_prune, **case.changes}))
     [problem] = [problem for problem in problems if problem.key == case.key]
     assert case.expected in problem.expected
+    assert case.received in problem.received

@@ -191,7 +191,7 @@ def test_a_suspended_driver_leaves_one_run_of_the_trial_that_it_wrote_late(
     def broken(*_: Any, **__: Any) -> None:
         monkeypatch.setattr(kind, "log", log)
         assert error is not None
-        raise error("the store", "an answer", "none", "Try again")
+        raise error("the store", "no answer", "Try again")
 
     first = new_writer(home)
     first.open(build_opening(owner=replace(Owner.here(), host="elsewhere", machine="other-boot")))
