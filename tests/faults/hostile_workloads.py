@@ -67,7 +67,7 @@ HOSTILE_WORKLOADS = [
         does="ends its group",
         code="os.killpg(0, signal.SIGTERM); time.sleep(9)",
         ends="crash",
-        message="was ended by SIG",
+        message="was killed by SIG",
         next_trainer="new",
     ),
     HostileWorkload(
@@ -178,7 +178,7 @@ HOSTILE_WORKLOADS = [
         does="returns a text",
         code='metrics = {"loss": "0.5"}',
         ends="error",
-        message="metrics that are numbers; 'loss' is '0.5'",
+        message="the metric 'loss' is not a number",
     ),
     HostileWorkload(
         does="returns nothing",

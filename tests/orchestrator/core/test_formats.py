@@ -59,7 +59,7 @@ def test_a_number_that_is_not_read_is_refused_with_the_version_to_install(
     number: object, writer: WrittenBy, parts: tuple[str, str]
 ) -> None:
     text = Format("a thing", 9, {8: doubled}).refusal("here", number, writer)
-    assert text.startswith("here: expected a thing of format 8 to 9, received ")
+    assert text.startswith("here: a thing of format ")
     for part in parts:
         assert part in text
     assert "\n" not in text

@@ -79,7 +79,7 @@ def test_shakespeare_is_downloaded_by_keras_or_read_from_a_copy(
     assert read_corpus("shakespeare") == b"First Citizen:\n"
     assert asked == [("shakespeare.txt", SHAKESPEARE_URL, DOWNLOADS["shakespeare"])]
     assert data_digest("shakespeare") == DOWNLOADS["shakespeare"]
-    with pytest.raises(DataError, match=r"expected the text of https.*dataset to 'file'"):
+    with pytest.raises(DataError, match=r"not the text of https.*dataset to 'file'"):
         read_corpus("shakespeare", str(path))
     install_keras()
     with pytest.raises(DataError, match=r"without network, set settings\.data_path to a copy"):

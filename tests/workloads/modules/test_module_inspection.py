@@ -121,7 +121,7 @@ WRONG_MODULES = [
     WrongModule(
         "an optimizer with a closure",
         optimizer="LBFGS",
-        text="received LBFGS, which evaluates the loss several times",
+        text="LBFGS evaluates the loss several times",
     ),
     WrongModule(
         "nothing to train",

@@ -157,7 +157,7 @@ def test_samples_of_many_lengths_are_refused_in_a_few_words() -> None:
 def test_a_data_set_is_read_up_to_the_limit_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loaded, "MEMORY_LIMIT_BYTES", X.nbytes + Y.nbytes)
     read(PyDataset(X, Y))
-    with pytest.raises(DataError, match=r"more than that in its first 4 batches"):
+    with pytest.raises(DataError, match=r"the first 4 batches exceed"):
         read(PyDataset(X, Y, WEIGHTS))
     read((X, Y, WEIGHTS))
 

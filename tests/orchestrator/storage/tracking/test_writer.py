@@ -123,7 +123,7 @@ def test_an_owner_elsewhere_is_believed_until_its_lease_ends(
     first = new_writer(home)
     first.open(build_opening(owner=away))
     assert read_stored_sweep(address(home), "quickstart").state == "running"
-    with pytest.raises(LeaseHeld, match=r"pid \d+ on elsewhere records into it"):
+    with pytest.raises(LeaseHeld, match=r"pid \d+ on elsewhere"):
         record(home)
     later_s = time.time() + LEASE_S + 1
     monkeypatch.setattr(time, "time", lambda: later_s)
@@ -132,9 +132,7 @@ def test_an_owner_elsewhere_is_believed_until_its_lease_ends(
         opened.open(build_opening())
         with pytest.raises(LeaseHeld):  # the loss is noticed at the next renewal
             first.record([build_full_trial(1)])
-    with pytest.raises(
-        LeaseHeld, match="took over quickstart meanwhile, and ended"
-    ):  # free, yet lost
+    with pytest.raises(LeaseHeld, match="took over quickstart"):  # free, yet lost
         first.record([build_full_trial(1)])
     with pytest.raises(LeaseHeld):
         first.open(build_opening(owner=away), has_claimed=True)
