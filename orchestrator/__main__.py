@@ -28,13 +28,13 @@ def _run() -> None:
         if (module := sys.modules.get((error.name or "").partition(".")[0])) is not None:
             sys.stderr.write(
                 f"Error: rnnsweep cannot use {module}: {error}. If that is a package of yours, "
-                "rename it, or take its folder out of PYTHONPATH\n"
+                "rename it, or remove its folder from PYTHONPATH\n"
             )
             sys.exit(_REFUSED)
         sys.stderr.write(
-            f"Error: {error.name} is missing in {sys.executable}: rnnsweep's code travels, its "
-            "dependencies do not. Install them in the Python that Ray runs in, on every node (pip "
-            "install -r requirements.lock). Nothing was run\n"
+            f"Error: {error.name} is not installed in {sys.executable}. Nothing was run. Install "
+            "rnnsweep's dependencies on every node, in the Python that runs Ray (pip install -r "
+            "requirements.lock)\n"
         )
         sys.exit(_REFUSED)
     if sys.argv[1:2] and sys.argv[1] in _READERS:

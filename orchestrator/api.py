@@ -1,19 +1,23 @@
 """The Python interface: run sweeps, read what they measured, choose, compare.
 
-Users write `import rnnsweep`, which re-exports these functions. They are a promise; the other
-modules of `orchestrator` are not. Importing this module is quick.
+Users write `import rnnsweep`, which exports these functions. Only they are stable; the other
+modules of `orchestrator` may change. Importing this module is quick.
 
-A `sweep` is a name or, except for `read_sweep`, a record. A name is of the latest generation;
-`quickstart#1` is the first one. `tracking_uri` is the MLflow store, by default the store of the
-commands. Units are part of names (`_s`, `_ms`, `_mib`, `_j`, `_pct`). Times of day are
-seconds since the epoch in records, and timezone-aware in data frames, in UTC.
+A `sweep` is the name of a sweep or, except in `read_sweep`, a record. A name means the latest
+generation; `quickstart#1` is the first one. `tracking_uri` is the MLflow store, by default the one
+that the commands use. Names end with their unit (`_s`, `_ms`, `_mib`, `_j`, `_pct`). Times of day
+are in UTC: seconds since the epoch in records, timezone-aware in data frames.
 
-Errors on which a user can act are instances of `rnnsweep.Refusal`. Its subclasses tell what to do:
-`SpecError` (the problems of a spec), `Incomparable` (a spec or code of other trials than the sweep
-has), `FunctionUnusable` (a function that cannot be sent to trainers), `ClusterError` (no cluster,
-or a lost one), `SweepNotFound` (no such sweep), `TrackingError` (the store cannot be used),
-`NotRecorded` (trials are in the journal alone), `BaselineError`, `QueryError` and `InvalidSide` (an
-argument of `report`, `query` and `compare`).
+Errors that a user can fix are instances of `rnnsweep.Refusal`. Its subclasses:
+
+- `SpecError`: the problems of a spec
+- `Incomparable`: the sweep has trials of another spec or other code
+- `FunctionUnusable`: a function cannot be sent to the trainers
+- `ClusterError`: the cluster cannot be reached, or was lost
+- `SweepNotFound`: there is no such sweep
+- `TrackingError`: the store cannot be used
+- `NotRecorded`: trials are in the journal, but not yet in the store
+- `BaselineError`, `InvalidSide`, `QueryError`: a wrong argument of `report`, `compare`, `query`
 """
 
 # ruff: noqa: PLC0415
@@ -84,32 +88,38 @@ def run_sweep(  # noqa: PLR0913
     wait_quiet_s: float | None = None,
     progress: bool = True,
 ) -> RunResult:
-    """Run or resume a sweep, as `rnnsweep run` does, without a terminal and without questions.
+    """Run or resume a sweep, as `rnnsweep run` does.
 
-    The spec is the path of a file, the name of a shipped sweep (`quickstart`), or a mapping with
-    the same keys. `workload`, `model` and `data` may be functions instead of names, also functions
-    of a notebook or a script (`__main__`), which are sent to the trainers by value, with what they
-    read there. `overrides` are values by dotted key (`{"settings.epochs": 2}`), which replace the
-    values of the spec.
-    `home` keeps sweeps, by default RNNSWEEP_HOME, else `./rnnsweep-data`; `address` is a Ray
-    cluster, by default none. `fresh`, `retry_failed`, `same_code` and `take_over` are the options
-    of the command; `wait_quiet_s` is the longest wait until other processes leave the CPUs alone.
+    Progress goes to the logger `rnnsweep`: finished trials as INFO, warnings as WARNING. Ctrl-C or
+    SIGTERM stops the sweep cleanly if this is called in the main thread. Before the first trial, or
+    when it comes twice, it raises `KeyboardInterrupt`.
 
-    Progress goes to the logger `rnnsweep`: finished trials as INFO, warnings as WARNING. Where no
-    logging is set up it is printed to stderr, unless `progress` is False. Ctrl-C or
-    SIGTERM stops the sweep cleanly, if this is called in the main thread; before the first trial,
-    or for the second time, it raises KeyboardInterrupt.
+    Args:
+        spec: The path of a file, the name of a shipped sweep (`quickstart`), or a mapping with the
+            same keys. `workload`, `model` and `data` may be functions, also functions of a notebook
+            or a script: these are sent to the trainers by value, with the globals that they use.
+        overrides: Values that replace values of the spec, by dotted key: `{"settings.epochs": 2}`.
+        home: The folder that keeps sweeps. The default is RNNSWEEP_HOME, or `./rnnsweep-data`.
+        tracking_uri: The MLflow store.
+        address: A Ray cluster, as HOST:PORT. The default is this machine.
+        fresh: Start a new generation; keep existing trials.
+        retry_failed: Run failed trials again.
+        same_code: Resume even though the code of your own workload has changed.
+        take_over: Take the sweep over from another machine.
+        wait_quiet_s: Wait up to this time until other processes leave the CPUs idle.
+        progress: Print progress to stderr if the program has not set up logging.
 
-    A notebook shows the answer and its table as the result, `print` prints them. The result's
-    `record` has all finished trials; its `state` is `complete` or `stopped` (resume by the same
-    call). `stopped` is None, or has the `reason`, which is empty after a signal. `refused` maps
-    keys of trials that MLflow rejected to the reasons. `warnings` name kept models that MLflow has
-    not taken yet.
+    Returns:
+        The result, which a notebook shows as the answer with its table. `record` has all finished
+        trials; its `state` is `complete` or `stopped` (the same call resumes it). `stopped` is
+        None, or has the `reason`, which is empty after a signal. `refused` has the trials that
+        MLflow rejected: their keys, with reasons. `warnings` name kept models that are not in
+        MLflow yet.
 
-    Raise `SpecError` with all problems of a spec, `Incomparable` if the sweep has trials of another
-    spec or code, `FunctionUnusable` for a function that cannot be sent, another `Refusal` if
-    nothing was run, `ClusterError` if the cluster cannot be reached or was lost, `NotRecorded` or
-    `TrackingError` if the store cannot be used: finished trials are in the journal.
+    Raises:
+        Refusal: Nothing was run, or the cluster or the store failed (see the module for the
+            subclasses). Finished trials are in the journal.
+        KeyboardInterrupt: A signal came before the first trial, or twice.
 
     Example, with a function `train(trial)` that returns `{"loss": …}`:
         >>> result = run_sweep({
@@ -165,7 +175,7 @@ def run_sweep(  # noqa: PLR0913
                 checked, options, stop=stop, view=Watcher, announce=lambda *_: None
             )
         except Stopped as error:
-            reason = error.reason or "a signal came before a trial was started"
+            reason = error.reason or "a signal came before the first trial"
             raise KeyboardInterrupt(reason) from error
 
 
@@ -243,12 +253,19 @@ def report(
     targets: Sequence[float] = (),
     tracking_uri: str | None = None,
 ) -> Report:
-    """Return the report of a sweep: `print` shows the answer, a notebook also its table.
+    """Return the report of a sweep.
 
-    `baseline` names an implementation, variant or arm to compare with; `targets` are values of
-    val_accuracy, to which the time, energy and cost are reported. `save` writes the whole report as
-    a page, Markdown, text or JSON, and `summary` has all its numbers. Raise `BaselineError` if no
-    arm has the name of the baseline.
+    `print` shows its answer, and a notebook also the table. `save` writes the whole report as a
+    page, Markdown, text or JSON, and `summary` has all numbers.
+
+    Args:
+        sweep: A name or a record.
+        baseline: The implementation, variant or arm to compare with.
+        targets: Values of val_accuracy; the report has the time, energy and cost to reach each.
+        tracking_uri: The MLflow store.
+
+    Raises:
+        BaselineError: No arm has the name of the baseline.
 
     Example:
         >>> answer = report("quickstart")
@@ -278,12 +295,20 @@ def query(
 
     Columns are the facts of a trial, its params and its metrics; `rnnsweep query SWEEP --list`
     prints them. The types are `Int64`, `float64`, `string`, `boolean` and `datetime64[ms, UTC]`;
-    values may be missing. Conditions and statements are DuckDB's SQL, which reaches no other data.
+    values may be missing.
 
-    Without `columns` all are returned. `sort` takes columns (`-step_ms` is in reverse, missing
-    values come last), `limit` the largest number of rows. `sql`, a SELECT statement, replaces these
-    and `where`: its table `trials` has all trials. Raise `QueryError`, a ValueError, for an unknown
-    column, wrong SQL, or a query that needs more than 2 GiB of memory, or 256 MiB for its result.
+    Args:
+        sweep: A name or a record.
+        where: A condition in DuckDB's SQL, such as `"val_accuracy > 0.5"`.
+        columns: The columns to return, in this order. The default is all.
+        sql: A SELECT statement on the table `trials`, instead of the other arguments.
+        sort: Columns to sort by; `-step_ms` is in reverse. Missing values come last.
+        limit: The largest number of rows.
+        tracking_uri: The MLflow store.
+
+    Raises:
+        QueryError: An unknown column, wrong SQL, or a query that needs more than 2 GiB of memory or
+            has a result of more than 256 MiB. It is also a `ValueError`.
 
     Example:
         >>> trials = query("quickstart", "backend = 'tensorflow' and val_accuracy > 0.5",
@@ -311,17 +336,24 @@ def compare(
     busy_counts: bool = False,
     tracking_uri: str | None = None,
 ) -> ShownChanges:
-    """Compare two sweeps, or one at two times, arm by arm.
+    """Compare two sweeps, or two generations of a sweep, arm by arm.
 
-    Each side may be the path of a JSON report, too. `margin` is the share of times and of memory
-    that does not matter. The result's `contrasts` has each change: its `subject` is the arm after
-    and its `reference` the arm before, `verdict` is `better`, `worse`, `same` or `open` by the
-    `metric`, and `estimate` has the change with its interval: of a time or a memory the value
-    before divided by the value after, of a result the difference. A verdict on a busy machine has
-    the `qualifier` `busy`, and its arm is among the `unjudged` unless `busy_counts`. `arms` are the
-    arms of both sides, `only_before` and `only_after` the other ones. `print` and notebooks show
-    all changes. Raise `InvalidSide` if a file is no report, the workloads differ, or both sides are
-    one sweep.
+    Args:
+        before: A name, a record, or the path of a JSON report.
+        after: The same, for the later side.
+        margin: The share by which a time or a memory may change and still count as the same.
+        busy_counts: Accept verdicts from a busy machine; otherwise their arms are `unjudged`.
+        tracking_uri: The MLflow store.
+
+    Returns:
+        The changes, which `print` and notebooks show. `contrasts` has one for each arm and metric:
+        `subject` and `reference` are the arm after and before; `verdict` is `better`, `worse`,
+        `same` or `open`; `qualifier` is `busy` on a busy machine; `estimate` is the change with its
+        interval: before divided by after for times and memory, after minus before for results.
+        `arms` are on both sides, `only_before` and `only_after` on one.
+
+    Raises:
+        InvalidSide: A file is not a report, the workloads differ, or both sides are the same sweep.
 
     Example:
         >>> changes = compare("quickstart#1", "quickstart#2")
@@ -349,18 +381,27 @@ def best(
 ) -> BestConfig:
     """Return the config with the best mean of a metric, within limits, and the arm to use it on.
 
-    By a result, such as an accuracy, that is the arm which trains fastest of those that are equal
-    at this config: within the margin, or of equal mathematics. The result's `arms` has every arm.
-    `at_least` and `at_most` are limits of metrics, of their means over repeats. `metric` is by
-    default the first objective without a limit, else an accuracy, else a time. `arm` restricts the
-    choice to an implementation, a variant or an arm; `*` is any. An arm that computes something
-    else than the others is chosen only by its name.
+    If the metric is a result, such as an accuracy, several arms may be equally good at this config
+    (within the margin, or of equal mathematics); the fastest of them is chosen.
 
-    The result has the `arm`, the `config`, the `values` of all metrics, the `spec` of a sweep of
-    this config alone, which `run_sweep` takes (functions of a notebook or a script in place of
-    their names: `{**choice.spec, "workload": train}`), and, for an implementation of a Keras
-    backend, `code()`: a module of Python that puts it to use. `print` and notebooks show it. Raise
-    `Refusal` if no config is within the limits, or no trial has the metric.
+    Args:
+        sweep: A name or a record.
+        metric: The default is the first objective without a limit, else an accuracy, else a time.
+        at_least: Lower limits by metric, for means over repeats: `{"val_accuracy": 0.85}`.
+        at_most: Upper limits by metric.
+        arm: Choose only among these: an implementation, a variant or an arm. An arm with other
+            mathematics is chosen only if it is named.
+        tracking_uri: The MLflow store.
+
+    Returns:
+        The choice, which `print` and notebooks show: the `arm`, the `config`, the `values` of all
+        metrics, and `arms`, all arms on this config. `spec` is a sweep of this config alone, for
+        `run_sweep`; if the sweep was run with functions of a notebook, put them in place of their
+        names: `{**choice.spec, "workload": train}`. `code()` is Python code that uses the
+        implementation, if it is one of rnnsweep's.
+
+    Raises:
+        Refusal: No config is within the limits, or no trial has the metric.
 
     Example:
         >>> choice = best("quickstart", "step_ms", at_least={"val_accuracy": 0.85})

@@ -4,11 +4,11 @@
 
     trials = rnnsweep.query("quickstart", "val_accuracy > 0.8")
 
-`orchestrator.api` documents the functions, `workloads.context` the `Context` of a workload, and
-`workloads.models.conversion` `convert`, which gives a Keras model the kernel of an implementation.
-Errors on which a user can act are a `Refusal`, or one of its subclasses here. Importing this
-package is quick: it imports no Ray, MLflow or Keras. `Context`, `convert` and the errors are
-imported when they are first used.
+The functions are documented in `orchestrator.api`, the `Context` of a workload in
+`workloads.context`, and `convert`, which gives a Keras model the kernel of an implementation, in
+`workloads.models.conversion`. Errors that a user can fix are a `Refusal` or one of its subclasses.
+Importing this package is quick: it imports no Ray, MLflow or Keras. `Context`, `convert` and the
+errors are imported when they are first used.
 """
 
 import importlib
@@ -24,8 +24,8 @@ try:
     from orchestrator.api import best, compare, query, read_sweep, report, run_sweep
 except ImportError as error:
     problem = (
-        f"{error}: rnnsweep has packages named orchestrator and workloads. If one of yours has such"
-        " a name, rename it, or take its folder out of the path of imports (PYTHONPATH)"
+        f"{error}: rnnsweep has packages named orchestrator and workloads. If one of yours has the"
+        " same name, rename it, or remove its folder from PYTHONPATH"
     )
     if not _IS_COMMAND:
         raise ImportError(problem) from error

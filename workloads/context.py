@@ -1,8 +1,9 @@
-"""The contract of a workload, built in or your own: `docs/own_loop.md` has all of it.
+"""The interface of a workload, built in or your own; see `docs/own_loop.md`.
 
-A workload is a function that takes a `Context` and returns the trial's metrics. To be timed in
-slices, it loops `for steps in trial.slices():` and trains these steps in the phase `train`. Where
-`trial.timed_work` is `predict`, it predicts so many batches in the phase `predict` instead.
+A workload is a function that takes a `Context` and returns the trial's metrics. To support
+`measure: timing`, it loops over `trial.slices()` and, for each number of steps, trains that many
+steps in the phase `train`; if `trial.timed_work` is `predict`, it predicts that many batches in the
+phase `predict` instead.
 """
 
 import math
@@ -48,12 +49,16 @@ class PhaseWindow:
     began_s: float
     seconds: float = 0.0
     rested_s: float = 0.0
-    """The seconds of the trial's rests before the phase began: those inside it do not count."""
+    """Seconds that the trial had rested before the phase began; rests inside it do not count."""
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """One trial as its workload sees it: the settings to run, and the reports of what happened."""
+    """One trial: what to run, and the methods that report what happened.
+
+    `settings` are the fixed settings of the spec with the config and the variant of the trial.
+    Arms of a block have the same `seed`, for initial weights and the order of the batches.
+    """
 
     settings: Mapping[str, Any]
     implementation: Implementation
@@ -63,19 +68,19 @@ class Context:
     turns: Turns = None  # type: ignore[assignment]  # made in __post_init__
     """The turns of the trial with the others of its round."""
     should_prune: Callable[[], bool] = field(default=lambda: False, repr=False)
-    """Returns True if the sweep's pruner ended this config; it waits for nothing."""
+    """Returns True if the sweep's pruner has ended this config; returns at once."""
     seconds: dict[str, float] = field(default_factory=dict)
     """Seconds by phase, summed over the phases that have ended."""
     model_path: str | None = None
-    """The folder that `checkpoint` copies into; None if nobody needs the model."""
+    """The folder that `checkpoint` copies into; None if the model is not kept."""
     expected_data: str | None = None
-    """The digest of the data at the start of the sweep, where it is known only after loading."""
+    """The digest of the data at the start of the sweep, if it is known only after loading."""
     wants_fingerprint: bool = False
-    """The trial is to report the fingerprint of its model, if that is known to start equally."""
+    """Whether to report the fingerprint of the model, if rnnsweep sets its initial weights."""
     number_format: OwnNumberFormat | None = None
-    """What the file of an own model sets for all layers, if it does."""
+    """The number format that the file of an own model sets for all layers, if any."""
     absent: dict[str, str] = field(default_factory=dict, init=False)
-    """What could not be measured beside the training, with the reason (`optional`)."""
+    """What `optional` could not measure, with the reasons."""
     _open: list[PhaseWindow] = field(default_factory=list, init=False, repr=False)
     _artifacts: dict[str, str] = field(default_factory=dict, init=False, repr=False)
     _values: Counter[str] = field(default_factory=Counter, init=False, repr=False)
@@ -87,15 +92,12 @@ class Context:
 
     @property
     def measure(self) -> Literal["full", "timing"]:
-        """`full` for a whole training, `timing` for slices of one until the times are known."""
+        """`full` for a whole training, `timing` for slices until the times are precise."""
         return self.turns.measure
 
     @property
     def timed_work(self) -> protocol.TimedWork:
-        """`train` if training steps are timed, `predict` for predictions of whole batches.
-
-        It is also the name of the phase in which a slice is timed.
-        """
+        """What slices time, and the name of their phase: `train` or `predict` (whole batches)."""
         self.turns.is_work_known = True
         return self.turns.timed_work
 
@@ -105,37 +107,40 @@ class Context:
         return self.turns.slice_s
 
     def slices(self, steps: int | None = None) -> Iterator[int]:
-        """Report that the trial is warm; then yield the steps of each slice when it is requested.
+        """Report that the trial is warm; then yield the number of steps of each requested slice.
 
-        `steps` take about `slice_s`. By default iterations that are not recorded find them.
+        Without `steps`, a few unrecorded iterations find how many steps take about `slice_s`.
         """
         self._expect_timing()
         work = self.turns.timed_work
         return self.turns.slices(steps, lambda: self.seconds.get(work, 0.0))
 
     def slice(self, steps: int, seconds: float) -> None:
-        """Report the slice of this iteration, where the phase of its work is not all of it."""
+        """Report the slice of this iteration, if not all of its phase is to be timed."""
         self._expect_timing()
         self.turns.report_slice(steps, seconds)
 
     def _expect_timing(self) -> None:
         if self.measure == "full":
             raise RuntimeError(
-                "slices are for a trial whose trial.measure is 'timing'; this one is 'full': train"
-                " it whole, and report its epochs"
+                "trial.slices is for trials with trial.measure 'timing'; this one is 'full': train"
+                " to the end, and report epochs"
             )
 
     @contextmanager
     def phase(self, name: str) -> Iterator[PhaseWindow]:
-        """Time a phase: `load`, `compile`, `train`, `validate`, `evaluate`, `predict` or yours."""
+        """Time a phase: `load`, `compile`, `train`, `validate`, `evaluate`, `predict` or your own.
+
+        Its seconds become a metric: `load` gives `load_s`.
+        """
         window = self.begin(name)
         yield window
         self.end(window)
 
     def begin(self, phase: str) -> PhaseWindow:
-        """Begin a phase that does not fit a `with` block, such as one inside callbacks.
+        """Begin a phase that does not fit a `with` block, such as one in callbacks.
 
-        The first training of a whole trial begins when it is its turn.
+        The first phase `train` of a whole training waits for its turn.
         """
         if phase == "train" and self.measure == "full":
             self.turns.begin_training()
@@ -160,11 +165,11 @@ class Context:
 
     @contextmanager
     def optional(self, name: str) -> Iterator[None]:
-        """Measure something beside the training, whose failure is no failure of the trial.
+        """Measure something optional in this block: an error does not fail the trial.
 
-        After an error in the block the trial goes on without it: `absent` and the text
-        `not_measured.txt` have the reason, and a phase that began in the block counts for nothing.
-        A `TrialError`, such as a number that is NaN, still ends the trial.
+        After an error the trial continues without it. `absent` and the artifact `not_measured.txt`
+        have the reason, and phases that began in the block do not count. A `TrialError`, such as
+        `NonFinite`, still fails the trial.
         """
         open_before = len(self._open)
         try:
@@ -182,11 +187,11 @@ class Context:
     def epoch(
         self, index: int, seconds: float, validate_s: float | None = None, **metrics: float
     ) -> None:
-        """Report a timed epoch, and rest until it is the trial's turn again.
+        """Report a timed epoch, and wait for the trial's next turn.
 
-        `seconds` are of training, `validate_s` of validation. Raise `NonFinite` for NaN, and
-        `ValueError` if the trial has too many names of metrics, or too many values, or for a name
-        that is blank or differs from another one by case only.
+        `seconds` is the time of training, `validate_s` of validation. Raise `NonFinite` for a NaN
+        or infinite metric, and `ValueError` for more than 5,000 metrics or 100,000 values in the
+        trial, a blank name, or two names that differ only in case.
         """
         self.report_epoch(index, seconds, validate_s, **metrics)
         self.turns.end_epoch(seconds)
@@ -194,47 +199,47 @@ class Context:
     def report_epoch(
         self, index: int, seconds: float, validate_s: float | None = None, **metrics: float
     ) -> None:
-        """Report a timed epoch, as `epoch` does, without resting after it."""
+        """Report a timed epoch as `epoch` does, without waiting."""
         self._values.update((*metrics, "epoch_s"))
         names = self._values.keys() - {"epoch_s"}
         expect_few(names)
         expect_distinct(names)
         if (values := self._values.total()) > VALUES_LIMIT:
             raise ValueError(
-                f"metrics: expected at most {VALUES_LIMIT:,} values in the epochs of a trial, with"
-                f" the times of the epochs; received {values:,}: report every n-th epoch, or keep"
-                " the values in a file"
+                f"metrics: {values:,} values in the epochs, and a trial can have {VALUES_LIMIT:,}:"
+                " report every n-th epoch, or write the values to a file"
             )
         expect_finite(metrics, f"epoch {index}")
         self.emit(protocol.Epoch(index, seconds, validate_s, metrics))
 
     def model_built(self, parameters: int, size_bytes: int) -> None:
-        """Report the size of the model, which a failure for want of memory names."""
+        """Report the size of the model, which the message of an out-of-memory failure shows."""
         self.emit(protocol.ModelBuilt(parameters, size_bytes / 2**20))
 
     def kernel(self, asked: str, ran: str, evidence: str) -> None:
-        """Report which kernel was asked for, which one ran, and the evidence for it."""
+        """Report the requested kernel, the kernel that ran, and the evidence for it."""
         self.emit(protocol.KernelProof(asked, ran, evidence))
 
     def fingerprint(self, fingerprint: protocol.Fingerprint) -> None:
-        """Report outputs and gradients at the initial weights, which are compared between arms."""
+        """Report outputs and gradients at the initial weights, to compare them between arms."""
         self.emit(fingerprint)
 
     def dataset(
         self, name: str, *, digest: str, source: str, samples: int, validation_samples: int = 0
     ) -> None:
-        """Report the loaded data; `digest` is the digest of its source.
+        """Report the loaded data; `digest` identifies their source.
 
-        Raise `DataError` if they are not the data of the start of the sweep.
+        Raise `DataError` if the data differ from the data at the start of the sweep.
         """
         if self.expected_data is not None:
             expect_data(name, digest, self.expected_data)
         self.emit(protocol.Dataset(name, digest, source, samples, validation_samples))
 
     def artifact(self, name: str, text: str) -> None:
-        """Store a text with the trial's metrics; a second one of this name replaces it.
+        """Store a text with the trial; a second text of the same name replaces it.
 
-        Raise `ValueError` for no plain file name, or if the texts are too many or too large.
+        Raise `ValueError` if `name` is not a plain file name, or for more than 16 texts or 256 KiB
+        in the trial.
         """
         artifact = protocol.Artifact(name, text)
         if reason := protocol.artifact_refusal_reason(artifact, self._artifacts):
@@ -243,19 +248,18 @@ class Context:
         self.emit(artifact)
 
     def checkpoint(self, path: str | Path) -> None:
-        """Keep the model in this file or folder if the trial is its arm's best; copied at once.
+        """Copy the model in this file or folder, which is kept if the trial is its arm's best.
 
-        The best one has the best accuracy among the objectives, else the best first objective, else
-        the best accuracy. Raise `ValueError` if there is no file, or more than 256 MiB.
+        The best trial is chosen by the first accuracy among the objectives, else by the first
+        objective, else by accuracy. Raise `ValueError` if there is no file, or more than 256 MiB.
         """
         source = Path(path)
         files = [file for file in (source, *source.rglob("*")) if file.is_file()]
         size_mib = sum(file.stat().st_size for file in files) / 2**20
         if not files or size_mib > protocol.CHECKPOINT_MIB:
-            expected = (
-                f"expected a file, or a folder with some, of at most {protocol.CHECKPOINT_MIB} MiB"
-            )
-            raise ValueError(f"checkpoint: {expected}; {source} has {size_mib:.1f} MiB")
+            limit = f"a model can have {protocol.CHECKPOINT_MIB} MiB"
+            size = f"has {size_mib:.1f} MiB, and {limit}" if files else "has no file"
+            raise ValueError(f"checkpoint: {source} {size}")
         if self.model_path is not None:
             shutil.rmtree(self.model_path, ignore_errors=True)
             if source.is_dir():
@@ -265,27 +269,27 @@ class Context:
                 shutil.copy2(source, self.model_path)
 
     def environment(self, **facts: RecordedFact) -> None:
-        """Report versions, devices and settings of the process that may explain a time.
+        """Report versions, devices and settings that may explain a time.
 
-        Raise `ValueError` for more than some KiB of facts in a trial.
+        Raise `ValueError` for more than 64 KiB of facts in a trial.
         """
         self._facts.update(facts)
         size = sum(len(name) + len(str(fact)) for name, fact in self._facts.items())
         if size > FACTS_KIB * 1024:
             raise ValueError(
-                f"environment: expected at most {FACTS_KIB} KiB of facts in a trial; received"
-                f" {size / 1024:,.0f} KiB: keep them as a text (trial.artifact) or in a file"
+                f"environment: {size / 1024:,.0f} KiB of facts, and a trial can have {FACTS_KIB}:"
+                " store them as a text (trial.artifact) or in a file"
             )
         self.emit(protocol.EnvironmentFacts(facts))
 
 
 def expect_data(name: str, digest: str | None, expected: str) -> None:
-    """Raise `DataError` if the data of a trial are not the data of the start of the sweep."""
+    """Raise `DataError` if the data of a trial differ from the data at the start of the sweep."""
     if digest != expected:
         raise DataError(
-            f"data of {name}: expected digest {expected}, as at the start of the sweep; the data on"
-            f" this machine has {digest}: give every node the same data, or start a new generation"
-            " with --fresh (in Python: fresh=True)"
+            f"data of {name}: they differ here (digest {digest}) from the start of the sweep"
+            f" ({expected}): give every node the same data, or start a new generation with --fresh"
+            " (in Python: fresh=True)"
         )
 
 
@@ -293,27 +297,23 @@ def expect_few(metric_names: Collection[str]) -> None:
     """Raise `ValueError` for more metrics of a trial than a tracker and a report can take."""
     if len(metric_names) > METRICS_LIMIT:
         raise ValueError(
-            f"metrics: expected at most {METRICS_LIMIT:,} names in a trial; received"
-            f" {len(metric_names):,}: report sums or means, or keep the values as a text"
-            " (trial.artifact) or in a file"
+            f"metrics: {len(metric_names):,} names, and a trial can have {METRICS_LIMIT:,}: report"
+            " sums or means, or store the values as a text (trial.artifact) or in a file"
         )
 
 
 def expect_distinct(metric_names: Iterable[str]) -> None:
-    """Raise `ValueError` for a name that is blank, or that differs from another by case only.
+    """Raise `ValueError` for a name that is blank, or that differs from another only in case.
 
     A query has a column for each metric, and SQL's names ignore case.
     """
     spellings = {name.casefold(): name for name in _REGISTERED}
     for name in metric_names:
         if not name.strip():
-            raise ValueError(f"metrics: expected a name for each metric; received {name!r}")
+            raise ValueError(f"metrics: a name is blank ({name!r})")
         other = spellings.setdefault(name.casefold(), name)
         if other != name:
-            raise ValueError(
-                f"metrics: expected names that differ by more than case; received {name!r}, and"
-                f" there is {other!r}"
-            )
+            raise ValueError(f"metrics: {name!r} and {other!r} differ only in case: rename one")
 
 
 def expect_possible(metrics: Mapping[str, float], source: str) -> None:
@@ -324,11 +324,11 @@ def expect_possible(metrics: Mapping[str, float], source: str) -> None:
         if value < 0 and name in _REGISTERED and name.endswith(("_s", "_ms", "_us"))
     ]
     if faults:
-        raise ValueError(f"{source}: expected times and rates of at least 0; {', '.join(faults)}")
+        raise ValueError(f"{source}: times and rates cannot be negative: {', '.join(faults)}")
 
 
 def expect_finite(metrics: Mapping[str, float], source: str) -> None:
     """Raise `NonFinite` with the name of every metric that is NaN or infinite."""
     faults = [f"{name} is {value}" for name, value in metrics.items() if not math.isfinite(value)]
     if faults:
-        raise NonFinite(f"{source}: expected finite metrics; {', '.join(faults)}")
+        raise NonFinite(f"{source}: {', '.join(faults)}")

@@ -57,13 +57,13 @@ def module_ineligibility_reason(
     `float_type` is the number format of its weights, as NumPy names it.
     """
     if not find_backend(implementation.backend).runs_modules:
-        return "a PyTorch module runs on PyTorch only: use torch/auto"
+        return "a PyTorch module runs only on PyTorch: use torch/auto"
     if implementation.kernel != AUTO:
         return "a PyTorch module runs as it is written: use torch/auto, or one of its options"
     if float_type == "float64" and implementation.precision != "float32":
         return (
-            f"the module's weights are float64, which +{implementation.precision} leaves as they"
-            " are: build it in float32"
+            f"+{implementation.precision} does not change the module's float64 weights: build it in"
+            " float32"
         )
     return ineligibility_reason(implementation, LayerTraits(), device, written_in="torch")
 
@@ -126,11 +126,11 @@ def _option_reasons(backend: Backend, asked: Combination) -> Iterator[str]:
     if asked.has_option("eager") and asked.has_option("xla"):
         yield "+eager has no graph that +xla could compile"
     if asked.has_option("unroll") and asked.has_kernel(AUTO):
-        yield "auto measures the layers as they are written: leave +unroll out"
+        yield "auto measures the layers as they are written: remove +unroll"
     if asked.has_option("unroll") and library:
         yield no_unrolling_reason(library)
     if asked.has_option("unroll") and backend.is_eager(asked.implementation):
-        yield "without a graph there is nothing to unroll: leave +unroll out"
+        yield "without a graph there is nothing to unroll: remove +unroll"
 
 
 def _kernel_reasons(backend: Backend, asked: Combination) -> Iterator[str]:
@@ -160,6 +160,6 @@ def _layer_reasons(backend: Backend, asked: Combination) -> Iterator[str]:
     if asked.has_kernel("fused") and not traits.use_bias:
         yield "the fused layer always has a bias (use_bias is false)"
     if traits.mask == "left":
-        yield f"{library} supports padding on the right only, and the padding is on the left"
+        yield f"{library} supports only padding on the right, and the padding is on the left"
     if asked.has_kernel("fused") and traits.stateful and traits.mask != "none":
-        yield "the fused layer takes no mask if it is stateful"
+        yield "a stateful fused layer takes no mask"

@@ -68,15 +68,15 @@ def import_module_of(workload: Workload, entry: str) -> ModuleType:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             raise  # the module exists; an import inside it is missing
         advice = (
-            "put it into the current folder or next to the spec file, or install its package on"
-            " every node"
+            "put it next to the spec or into the current folder, or install its package on every"
+            " node"
         )
         if error.name == SESSION_PACKAGE:
             keys = {workload.model_entry: "model", workload.data_entry: "data"}
             given = f'"{keys.get(entry, "workload")}": {entry.partition(":")[2]}'
             advice = (
                 "its functions are in a notebook or a script: call run_sweep there, with the"
-                f" function in place of its name ({{**spec, {given}}})"
+                f" function instead of its name ({{**spec, {given}}})"
             )
         raise BadRequest(
             f"workload {workload.name!r}: no module {error.name!r} on this machine:"
@@ -84,12 +84,13 @@ def import_module_of(workload: Workload, entry: str) -> ModuleType:
         ) from None
 
 
-def _no_function(workload: Workload, entry: str, received: object) -> BadRequest:
+def _no_function(workload: Workload, entry: str, found: object) -> BadRequest:
     module_name, _, name = entry.partition(":")
     file = sys.modules[module_name].__file__
-    return BadRequest(
-        f"workload {workload.name!r}: expected a function {name!r} in {file}; received {received!r}"
-    )
+    fault = f"no function {name!r} in {file}"
+    if found is not None:
+        fault = f"{name!r} in {file} is not a function: {found!r:.80}"
+    return BadRequest(f"workload {workload.name!r}: {fault}")
 
 
 def explain_other_package(error: BaseException) -> str:
@@ -98,4 +99,4 @@ def explain_other_package(error: BaseException) -> str:
     package = name.partition(".")[0]
     if package not in sys.modules or (package == name and package not in PACKAGES):
         return ""
-    return f"Python imports {sys.modules[package]}; if yours is another package, rename it"
+    return f"Python imports {sys.modules[package]}: if that is not your package, rename yours"

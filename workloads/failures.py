@@ -4,13 +4,12 @@ from typing import ClassVar
 
 from workloads.protocol import FailureKind
 
-LESS_MEMORY = "set a smaller batch_size, or fewer units, layers or steps of a sequence"
+LESS_MEMORY = "reduce batch_size, units, layers or the length of the sequences"
 """What to do where memory does not suffice."""
 
 SAME_DATA = (
-    "draw random numbers by NumPy with a fixed seed, such as numpy.random.default_rng(7), and leave"
-    " shuffling out, because rnnsweep orders the samples itself (shuffle of tf.data changes the"
-    " order in each pass, unless it has reshuffle_each_iteration=False)"
+    "use a fixed seed, such as numpy.random.default_rng(7), and do not shuffle, because rnnsweep"
+    " orders the samples itself (in tf.data, shuffle needs reshuffle_each_iteration=False)"
 )
 """What to do where data differ from call to call."""
 

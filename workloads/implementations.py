@@ -15,7 +15,7 @@ AUTO = "auto"
 """The kernel of a model that is measured as it is written."""
 
 KERNELS: Mapping[str, str] = {
-    AUTO: "the model as written: Keras chooses the kernel of its layers, and the compilation",
+    AUTO: "the model as written: Keras chooses the kernel of its layers and the compilation",
     "portable": "Keras' own layer without cuDNN (use_cudnn=False)",
     "cudnn": "Keras' own layer on cuDNN (use_cudnn=True), one call per layer",
     "fused": "the whole stack of recurrent layers in one library call: CudnnRNNV3,"
@@ -29,8 +29,8 @@ OPTIONS: Mapping[str, str] = {
     "bf16": "mixed precision: bfloat16 mathematics, float32 variables",
     "fp16": "mixed precision: float16 mathematics, float32 variables, scaled loss",
     "tf32": "a GPU's tensor cores may round the inputs of float32 products to TF32",
-    "eager": "no graph: each operation runs as Python meets it",
-    "again": "changes nothing: a second copy in a separate process, to check the setup (A/A test)",
+    "eager": "no graph: each operation runs when Python reaches it",
+    "again": "changes nothing: a second copy in its own process, which shows the noise (A/A test)",
 }
 """Option -> what it changes. A backend may refuse one, with the reason, and add its own."""
 

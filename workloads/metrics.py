@@ -167,7 +167,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="samples_per_s",
-        description="Samples trained on per second.",
+        description="Training samples per second.",
         label="rate",
         unit="samples/s",
         better="more",
@@ -194,7 +194,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="predictions_per_s",
-        description="Samples predicted per second.",
+        description="Predicted samples per second.",
         label="prediction rate",
         unit="samples/s",
         better="more",
@@ -203,7 +203,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="cpu_over_wall",
-        description="CPU time of the trainer over elapsed time: how many CPUs it kept busy.",
+        description="CPU time of the trainer divided by elapsed time: how many CPUs it used.",
         measured_in=_EVERY_TRIAL,
     ),
     Metric(
@@ -224,7 +224,8 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="peak_flops_per_s",
-        description="Measured peak of the GPU: operations per second of a matrix product.",
+        description="Measured peak of the GPU: floating-point operations per second of a matrix "
+        "product.",
         better="more",
     ),
     Metric(
@@ -247,12 +248,12 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="train_samples",
-        description="Samples trained on in the timed epochs.",
+        description="Training samples of the timed epochs.",
     ),
-    Metric(name="steps_s", description="Time in which single steps were timed.", better="less"),
+    Metric(name="steps_s", description="Time spent on timing single steps.", better="less"),
     Metric(
         name="forward_s",
-        description="Time in which forward passes were timed.",
+        description="Time spent on timing forward passes.",
         better="less",
         workload="synthetic",
     ),
@@ -267,7 +268,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="time_to_accuracy_s",
-        description="Time until the validation accuracy reached target_accuracy.",
+        description="Training time until the validation accuracy reached target_accuracy.",
         label="time to accuracy",
         unit="s",
         better="less",
@@ -357,13 +358,13 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="latency_s",
-        description="Time in which single predictions were timed.",
+        description="Time spent on timing single predictions.",
         better="less",
         workload=TRAINING,
     ),
     Metric(
         name="sample_s",
-        description="Time in which the sample text was written.",
+        description="Time to write the sample text.",
         better="less",
         workload="char_rnn",
     ),
@@ -409,7 +410,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="trainer_cpu_pct",
-        description="CPU time of the trainer, in percent of the CPUs that it may use.",
+        description="CPU time of the trainer, in percent of its CPUs.",
         label="CPU use",
         unit="%",
         measured_by="telemetry",
@@ -419,7 +420,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="others_cpu_pct",
-        description="CPU time of other processes, in percent of the CPUs of the trainer.",
+        description="CPU time of other processes, in percent of the trainer's CPUs.",
         label="other processes",
         unit="% of CPUs",
         better="less",
@@ -463,7 +464,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="throttled_pct",
-        description="Share of the time in which the device reduced its clock.",
+        description="Share of the time with a reduced clock.",
         label="throttled",
         unit="% of time",
         better="less",
@@ -485,7 +486,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="telemetry_cpu_pct",
-        description="CPU time that the telemetry itself used, in percent of one CPU.",
+        description="CPU time of the telemetry itself, in percent of one CPU.",
         better="less",
         measured_by="telemetry",
         measured_in=_EVERY_TRIAL,
@@ -556,7 +557,7 @@ METRICS: tuple[Metric, ...] = (
     # Expenses
     Metric(
         name="epoch_s",
-        description="Time of an epoch without validation. In the report: the mean of a trial.",
+        description="Time of an epoch without validation; in the report, the mean of a trial.",
         label="epoch",
         unit="s",
         better="less",
@@ -574,7 +575,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="fit_s",
-        description="Time of the timed epochs with their validation.",
+        description="Time of the timed epochs, including validation.",
         label="fit",
         unit="s",
         better="less",
@@ -584,7 +585,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="energy_j",
-        description="Energy of the timed part, of the devices that energy_scope names.",
+        description="Energy of the devices in energy_scope during the timed part.",
         label="energy",
         unit="J",
         better="less",
@@ -596,7 +597,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="energy_gpu_j",
-        description="Energy of the GPUs in the timed part.",
+        description="Energy of the GPUs during the timed part.",
         label="energy of the GPUs",
         unit="J",
         better="less",
@@ -607,7 +608,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="energy_cpu_package_j",
-        description="Energy of the CPU packages in the timed part of a trial on a GPU.",
+        description="Energy of the CPU packages during the timed part of a trial on a GPU.",
         better="less",
         measured_by="telemetry",
         measured_in=_EVERY_TRIAL,
@@ -615,7 +616,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="mean_power_w",
-        description="energy_j over the time in which it was measured.",
+        description="energy_j divided by the time of its measurement.",
         label="power",
         unit="W",
         better="less",
@@ -626,7 +627,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="energy_per_sample_j",
-        description="Energy per trained sample.",
+        description="Energy per training sample.",
         label="energy per sample",
         unit="mJ",
         recorded_per_unit=1e-3,
@@ -638,7 +639,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="train_cost_usd",
-        description="Price of the hardware during the timed epochs, and of their energy.",
+        description="Cost of the hardware and the energy of the timed epochs.",
         label="cost of the timed epochs",
         unit="USD",
         better="less",
@@ -649,7 +650,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="cost_usd",
-        description="Price of the hardware during the whole trial, and of its energy.",
+        description="Cost of the hardware and the energy of the whole trial.",
         label="cost per trial",
         unit="USD",
         better="less",
@@ -660,7 +661,7 @@ METRICS: tuple[Metric, ...] = (
     # Memory
     Metric(
         name="peak_rss_mib",
-        description="Peak of the resident memory of the trainer process.",
+        description="Peak resident memory of the trainer process.",
         label="peak memory",
         unit="MiB",
         better="less",
@@ -672,7 +673,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="peak_gpu_mib",
-        description="Peak of the GPU memory that the framework allocated.",
+        description="Peak GPU memory that the framework allocated.",
         label="peak GPU memory",
         unit="MiB",
         better="less",
@@ -684,7 +685,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="peak_gpu_used_mib",
-        description="Peak of the GPU memory in use, by all processes on the device.",
+        description="Peak GPU memory in use by all processes on the device.",
         better="less",
         measured_by="telemetry",
         measured_in=_EVERY_FULL,

@@ -26,6 +26,6 @@ class OwnNumberFormat:
         if name == asked:
             return None
         return (
-            f"{self.place} sets {name} for all layers, and this arm computes in {asked}: leave that"
-            f" line out, or use {implementation.backend}/{AUTO}, which keeps it"
+            f"{self.place} sets {name} for all layers, and this arm computes in {asked}: remove"
+            f" that line, or use {implementation.backend}/{AUTO}, which keeps it"
         )

@@ -112,12 +112,12 @@ def _import(workload: Workload, entry: str, framework: Framework) -> _Effects:
 
     refusals = [
         f"{place(change.words)} sets {change.name} to {change.after}, and"
-        f" {framework.backend.title} cannot set it back to {change.before}: leave that line out"
+        f" {framework.backend.title} cannot set it back to {change.before}: remove that line"
         for change in changes
         if change.is_fixed
     ]
     notes = [
-        f"{place(change.words)} sets {change.name} to {change.after}; each trial has its own value,"
+        f"{place(change.words)} sets {change.name} to {change.after}; trials use their own value,"
         f" here {change.before}"
         for change in changes
         if not change.is_fixed

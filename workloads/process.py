@@ -56,8 +56,8 @@ class BackendClaim:
             self._claimed = claim
         elif self._claimed != claim:
             raise BadRequest(
-                f"this trainer process runs {self._claimed[0]} on {self._claimed[1]}, fixed by its"
-                f" first trial; received {claim[0]} on {claim[1]}: start another process for it"
+                f"this trainer process runs only {self._claimed[0]} on {self._claimed[1]}: start"
+                f" another process for {claim[0]} on {claim[1]}"
             )
 
 

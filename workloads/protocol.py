@@ -61,7 +61,7 @@ _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 class ProtocolError(ValueError):
-    """A line that breaks this protocol; the message has the expected and the received value."""
+    """A line that breaks this protocol; the message says how."""
 
 
 class _Message:
@@ -306,17 +306,17 @@ def artifact_refusal_reason(artifact: Artifact, stored: Mapping[str, str]) -> st
     """Return why a trial with these texts (by name) cannot store this one; None if it can."""
     if not _FILE_NAME.fullmatch(artifact.name):
         return (
-            "expected a plain file name of at most 100 letters, digits, '.', '_' and '-', such as"
+            "expected a file name of at most 100 letters, digits, '.', '_' and '-', such as"
             f" sample.txt; received {artifact.name!r:.120}"
         )
     texts = {**stored, artifact.name: artifact.text}
     if len(texts) > ARTIFACTS:
-        return f"expected at most {ARTIFACTS} texts of a trial; {artifact.name!r} is one too many"
+        return f"a trial can have {ARTIFACTS} texts, and {artifact.name!r} is one more"
     size_kib = math.ceil(sum(len(text.encode(errors="replace")) for text in texts.values()) / 1024)
     if size_kib > ARTIFACTS_KIB:
         return (
-            f"expected at most {ARTIFACTS_KIB} KiB of texts of a trial; {size_kib} KiB with"
-            f" {artifact.name!r}: shorten it, or write large texts to a file of your own"
+            f"a trial can have {ARTIFACTS_KIB} KiB of texts, and has {size_kib} KiB with"
+            f" {artifact.name!r}: shorten it, or write it to a file of your own"
         )
     return None
 

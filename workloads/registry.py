@@ -179,8 +179,8 @@ def own_model_name(model: str, data: str | None) -> str:
 def explain_invalid_settings(error: ValidationError) -> str:
     """Return one line for all faults of some settings: key, expected value, received value."""
     return "; ".join(
-        f"{'.'.join(['settings', *map(str, fault['loc'])])}: {fault['msg']}; received"
-        f" {fault['input']!r:.200}"
+        f"{'.'.join(['settings', *map(str, fault['loc'])])}:"
+        f" {fault['msg'].removeprefix('Value error, ')}; received {fault['input']!r:.200}"
         for fault in error.errors(include_url=False)
     )
 
@@ -213,7 +213,7 @@ BUILT_IN: tuple[Workload, ...] = (
     Workload(
         "synthetic",
         "workloads.tasks.synthetic.task:TASK",
-        "the recurrent layers alone, forward and both ways, on random input",
+        "only recurrent layers, forward and forward + backward, on random input",
         SyntheticSettings,
     ),
 )

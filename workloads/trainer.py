@@ -208,7 +208,7 @@ def _run(
     """Check a request from the outside in, run its trial, and return the end of a good one."""
     is_timing = request.measure == "timing"
     if request.timed_work == "predict" and not is_timing:
-        raise BadRequest("timed_work predict: expected measure timing; received full")
+        raise BadRequest("timed_work predict needs measure timing")
     lines.expect_commands()
     workload, implementation = _named(request)
     checked = _check_request(workload.settings_model, request) if workload.settings_model else None
@@ -326,10 +326,10 @@ def _expect_code(workload: Workload, expected: Mapping[str, str]) -> None:
     if changed:
         names = ", ".join(changed[:_NAMED]) + (", …" if len(changed) > _NAMED else "")
         raise BadRequest(
-            f"workload {workload.name!r}: its code differs from that at the start of the sweep"
-            f" ({names}). If you have edited it: stop, and resume with --same-code --retry-failed"
-            " (in Python: same_code=True, retry_failed=True), or start a new generation with"
-            " --fresh (fresh=True)"
+            f"workload {workload.name!r}: its code has changed since the start of the sweep"
+            f" ({names}): stop, and resume with --same-code --retry-failed (in Python:"
+            " same_code=True, retry_failed=True), or start a new generation with --fresh"
+            " (fresh=True)"
         )
 
 
@@ -368,20 +368,20 @@ def answer_inspection() -> int:
 
 def _number(name: str, value: Any) -> float:
     """Return the value of a metric: of Python, or of an array or tensor that has one element."""
-    received = f"workload: expected metrics that are numbers; {name!r} is {str(value)[:80]!r}"
+    reason = f"workload: the metric {name!r} is not a number but {str(value)[:80]!r}"
     if isinstance(value, str | bytes):
-        raise TypeError(received)
+        raise TypeError(reason)
     try:
         return float(value)
     except (TypeError, ValueError) as error:
-        raise TypeError(f"{received}, {error}") from error
+        raise TypeError(f"{reason} ({error})") from error
 
 
 def _metrics(returned: Any, trial: Context) -> dict[str, float]:
     """Return the workload's metrics, added to the seconds of the phases and the peak memory."""
     if not isinstance(returned, Mapping):
         raise TypeError(
-            f"workload: expected a mapping of metric names to numbers; received {returned!r}"
+            f"workload: it must return a mapping of metric names to numbers, not {returned!r}"
         )
     metrics = {str(name): _number(str(name), value) for name, value in returned.items()}
     expect_few(metrics)

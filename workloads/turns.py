@@ -150,15 +150,15 @@ class Turns:
         for a workload that trains where predictions are timed.
         """
         if self.is_ready:
-            raise RuntimeError("expected one loop over trial.slices in a trial; received a second")
+            raise RuntimeError("a trial can have only one loop over trial.slices")
         if self.timed_work == "predict" and not self.is_work_known:
             raise NotPossible(
-                "predictions are to be timed (measure: of: predict), and the workload did not read"
-                " trial.timed_work: predict the batches of a slice where it is 'predict', in the"
-                " phase 'predict' (docs/own_loop.md), or time training steps (of: train)"
+                "measure: of: predict needs a workload that reads trial.timed_work and, if it is"
+                " 'predict', predicts the batches of a slice in the phase 'predict'"
+                " (docs/own_loop.md). To time training steps instead, set of: train"
             )
         if steps is not None and steps < 1:
-            raise ValueError(f"trial.slices: expected at least 1 step in a slice; received {steps}")
+            raise ValueError(f"trial.slices: expected at least 1 step; received {steps}")
         self.is_ready = True
         usual = steps or (yield from self._choose_steps(timed_s))
         self.become_ready(usual)
@@ -170,8 +170,8 @@ class Turns:
         """Take this iteration's whole steps (1 or more) and seconds; raise `ValueError`."""
         if steps < 1 or not (math.isfinite(seconds) and seconds > 0):
             raise ValueError(
-                "trial.slice: expected at least 1 step, and more than 0 seconds for them;"
-                f" received {steps} steps and {seconds} s"
+                "trial.slice: expected at least 1 step and more than 0 seconds; received"
+                f" {steps} steps and {seconds} s"
             )
         self._reported.append(protocol.SliceDone(steps, seconds))
 
@@ -197,23 +197,21 @@ class Turns:
             self.report_slice(steps, seconds)
         if len(self._reported) != 1:
             raise RuntimeError(
-                f"expected a phase `{self.timed_work}`, or trial.slice(steps, seconds) once, in"
-                " each iteration of the loop over trial.slices; received"
-                f" {len(self._reported)} slices"
+                f"each iteration of the loop over trial.slices needs a phase `{self.timed_work}`,"
+                f" or one call of trial.slice(steps, seconds); this one had {len(self._reported)}"
             )
         return self._reported[0]
 
     def metrics(self) -> dict[str, float]:
         """Return the metrics of a timing trial; `RuntimeError` if it has not run all slices."""
         if not self.is_finished:
-            progress = "before it had run all requested slices" if self.is_ready else "without any"
+            progress = "before all slices were done" if self.is_ready else "without any slice"
             raise RuntimeError(
-                "the trial is timed in slices (measure: timing), and its workload returned"
-                f" {progress}: expected a loop over trial.slices(steps) that runs until it ends by"
-                " itself. Add one (see workloads/context.py), or measure this arm in full"
+                f"with measure: timing, the workload returned {progress}. Loop over trial.slices()"
+                " until it ends by itself (docs/own_loop.md), or set measure: full for this arm"
             )
         if not self.done_slices:
-            raise RuntimeError("expected at least one slice before finish; received none")
+            raise RuntimeError("the trial was told to finish before its first slice")
         step = "step_ms" if self.timed_work == "train" else "predict_ms"
         return {
             step: 1_000 * self.step_s,

@@ -79,9 +79,9 @@ def in_words(verdicts: Counter[str]) -> str:
 def main() -> None:
     parser = rig.arguments(__doc__)
     parser.add_argument("--quiet-runs", type=int, default=3, help="runs on the machine as it is")
-    parser.add_argument("--runs", type=int, default=10, help="runs beside other work")
-    parser.add_argument("--share", type=int, default=50, help="of one core, in percent")
-    parser.add_argument("--spec", type=Path, default=SPEC, help="another sweep than the quickstart")
+    parser.add_argument("--runs", type=int, default=10, help="runs beside a busy process")
+    parser.add_argument("--share", type=int, default=50, help="its share of one core, in percent")
+    parser.add_argument("--spec", type=Path, default=SPEC, help="a sweep instead of the quickstart")
     asked: argparse.Namespace = parser.parse_args()
     home = sweep_home()
     home.mkdir(parents=True, exist_ok=True)

@@ -49,9 +49,7 @@ _COLUMNS = {
 
 def main() -> None:
     parser = rig.arguments(__doc__)
-    parser.add_argument(
-        "--repeats", type=int, default=6, help="times that all processes start anew"
-    )
+    parser.add_argument("--repeats", type=int, default=6, help="how often all processes start anew")
     parser.add_argument("--slices", type=int, default=12, help="slices of each side in a repeat")
     parser.add_argument(
         "--only",

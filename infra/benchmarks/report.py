@@ -75,7 +75,7 @@ def main() -> int:
     parser = rig.arguments(__doc__)
     parser.add_argument("--trials", type=int, default=_USUAL)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--store", type=Path, help="keep the store here, and use what is there")
+    parser.add_argument("--store", type=Path, help="keep the store here, or use the one there")
     asked = parser.parse_args()
     environment = rig.environment("mlflow", "pyarrow", "scipy")
     with tempfile.TemporaryDirectory(prefix="rnnsweep-report-") as scratch:

@@ -26,7 +26,7 @@ def main() -> None:
     parser.add_argument("--only", action="append", choices=parts, help="this part, or these")
     parser.add_argument("--quick", action="store_true", help="only check that it works")
     parser.add_argument("--fresh", action="store_true", help="start from scratch")
-    parser.add_argument("--home", type=Path, default=Path("rnnsweep-data"), help="for its sweeps")
+    parser.add_argument("--home", type=Path, default=Path("rnnsweep-data"), help="keeps its sweeps")
     asked = parser.parse_args()
     name = "trust-quick" if asked.quick else "trust"
     output = asked.output or (asked.home if asked.quick else RESULTS)

@@ -10,8 +10,8 @@ Chen and Revels, "Robust benchmarking in noisy environments" (2016), argue for t
 other processes only ever add time. The minimum falls with the number of turns, which is therefore
 the same for the arms of a block.
 
-The program ends after so many minutes. The same command resumes with the groups that are missing,
-and with `--minutes 0` it only reports.
+The program ends after `--minutes`. The same command resumes with the missing groups, and with
+`--minutes 0` it only reports.
 """
 
 import argparse
@@ -192,10 +192,10 @@ def report(groups: Sequence[Group], environment: dict[str, str], output: Path | 
 
 def main() -> None:
     parser = rig.arguments(__doc__)
-    parser.add_argument("--minutes", type=float, default=20, help="end after so long")
-    parser.add_argument("--repeats", type=int, default=3, help="times that all processes are fresh")
+    parser.add_argument("--minutes", type=float, default=20, help="stop after this time")
+    parser.add_argument("--repeats", type=int, default=3, help="how often all processes start anew")
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="LSTM units")
-    parser.add_argument("--arms", nargs="+", default=ARMS, help="the base arm is among them")
+    parser.add_argument("--arms", nargs="+", default=ARMS, help="including the base arm")
     asked: argparse.Namespace = parser.parse_args()
     folder = asked.output or sweep_home()
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
 """Do arms that take turns have the ratios and results of arms that train alone?
 
-Five sweeps of unlike kinds: a built-in model, an own Keras model, a PyTorch module, a training loop
-of a user's own, and one with a pruner. Each runs with both arms, which then train in turns, and
-once more with each arm alone. A row has the speed-up of the second arm by both ways, the largest
+Five different sweeps: a built-in model, an own Keras model, a PyTorch module, a training loop of a
+user's own, and one with a pruner. Each runs with both arms, which then train in turns, and once
+more with each arm alone. A row has the speed-up of the second arm by both ways, the largest
 difference of the result over all trials, and whether the same configs were pruned. A sweep that the
 store has already is only read, so that the benchmark resumes.
 """

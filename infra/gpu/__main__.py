@@ -1,14 +1,14 @@
-"""Check a GPU: kernels, numbers, memory, power and speed, into a JSON file.
+"""Check a GPU (kernels, numbers, memory, power and speed), and write the results as JSON.
 
-A second run with the same file continues it. A check that a backend has passed is repeated only if
+Run it again with the same file to continue. A check that a backend has passed is repeated only if
 `--only` names it, or if packages, driver or code have changed.
 
 exit codes:
-  0  every chosen check is done, a kernel was proven on the GPU, and everything is as expected
+  0  all chosen checks are done, a kernel was proven on the GPU, and everything is as expected
   1  something failed, or there is no GPU
-  2  a wrong argument
-  3  incomplete: a chosen check is not done; the same command continues
-  4  everything works, and a figure is not as docs/gpu.md expects
+  2  wrong argument
+  3  incomplete: run the same command again to continue
+  4  everything works, but a figure is not as docs/gpu.md expects
 """
 
 import argparse
@@ -49,7 +49,7 @@ def main(words: Sequence[str] | None = None) -> int:
     for backend in options.backends:
         changed = record.use_conditions(backend, conditions_of(backend, node.driver))
         for name, versions in changed.items():
-            print(f"{backend}: {name} was {versions}: its checks run again", file=sys.stderr)
+            print(f"{backend}: {name} was {versions}; its checks run again", file=sys.stderr)
         for check in chosen if options.only else ():
             record.repeat(check.name, backend)
     reported = [float(gpu.compute_capability) for gpu in node.gpus if gpu.compute_capability]
@@ -65,10 +65,10 @@ def main(words: Sequence[str] | None = None) -> int:
     print(conclusion.text, file=sys.stderr)
     if not gpus:
         seen = "; ".join(node.gpu_faults) or no_gpu_note(node).text
-        print(f"needs {_NEEDED}; here: {seen}", file=sys.stderr)
+        print(f"This needs {_NEEDED}. Here: {seen}", file=sys.stderr)
         return ExitCode.FAILED
     if options.output:
-        print(f"copy {options.output} away: git ignores its folder", file=sys.stderr)
+        print(f"Copy {options.output} elsewhere: git ignores its folder", file=sys.stderr)
     return conclusion.code
 
 
@@ -84,7 +84,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--only", nargs="+", choices=names, metavar="NAME", help=", ".join(names))
     add("--backends", nargs="+", choices=tuple(backends()), default=["torch", "jax"])
     add("--sizes", choices=tuple(SIZES), default="usual")
-    add("--limit-s", type=float, default=math.inf, help="start no check after so long per backend")
+    add("--limit-s", type=float, default=math.inf, help="time after which no check starts")
     return parser
 
 

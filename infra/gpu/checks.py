@@ -93,7 +93,7 @@ def _run(check: Check, backend: str, lab: Lab, record: Record) -> None:
             for outcome in expect(name, record.counted(lab.backends, [name])):
                 add(outcome)
     except NoTimeLeft:
-        reason = "the time limit was reached: the same command continues here"
+        reason = "time limit reached: run the same command again to continue"
         add(Outcome(name, "the rest", "skipped", backend, reason=reason))
         return
     except Exception:  # noqa: BLE001 - an error in a check is an outcome
@@ -117,10 +117,10 @@ def _is_present(lab: Lab, backend: str, record: Record, gpus: Sequence[str]) -> 
     try:
         answer = lab.ask(proofs.PRESENCE, f"{backend}/portable")
     except NoTimeLeft:
-        return add_skipped("the time limit was reached: the same command continues here")
+        return add_skipped("time limit reached: run the same command again to continue")
     if answer.reason and not gpus:
         return add_skipped(answer.reason)
-    blind = f"blind, while NVML shows {', '.join(gpus)}: {answer.reason}"
+    blind = f"sees no GPU, although NVML shows {', '.join(gpus)}: {answer.reason}"
     cause = blind if answer.reason else None
     names = (backend, "devices", "cuda_build", "cudnn_build")
     seen = {name: answer.facts[name] for name in names if name in answer.facts}

@@ -47,19 +47,19 @@ def conclude(record: Record, checks: Sequence[Check], present: Mapping[str, bool
     if open_checks:
         return Conclusion(
             ExitCode.INCOMPLETE,
-            f"incomplete: {', '.join(open_checks)}: the same command continues",
+            f"incomplete: {', '.join(open_checks)}. Run the same command again to continue",
         )
     if any(check.proves_kernel for check in checks):
         ran = [str(one.measured.get("ran")) for one in outcomes if one.status == "passed"]
         if not any(kernel.startswith(("cudnn", "fused")) for kernel in ran):
-            return Conclusion(ExitCode.FAILED, "no kernel of a library was proven")
+            return Conclusion(ExitCode.FAILED, "no library's kernel was proven")
     missed = [outcome for outcome in outcomes if outcome.status == "missed"]
     if missed:
         return Conclusion(
             ExitCode.MISSED,
             f"{len(missed)} not as docs/gpu.md expects: {_checks_of(missed)}",
         )
-    return Conclusion(ExitCode.IN_ORDER, "all in order")
+    return Conclusion(ExitCode.IN_ORDER, "all as expected")
 
 
 def _checks_of(outcomes: Sequence[Outcome]) -> str:

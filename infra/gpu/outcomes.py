@@ -84,7 +84,8 @@ class Record:
             received = tuple(content.get(name) for name in ("format", "version", "hardware"))
             if expected != received:
                 raise OtherHardware(
-                    f"{path}: expected {expected}; received {received}: choose another file"
+                    f"{path} has results of {received}, and this run is {expected}: choose another"
+                    " file"
                 )
             self.conditions, self.current = content["conditions"], content["current"]
             self._done = content["done"]

@@ -65,10 +65,10 @@ def backends_problem(names: str) -> str:
     if not asked or asked - known:
         return f"GPU_BACKENDS={names}: expected {' or '.join(choices)}, or one of their backends"
     return (
-        f"GPU_BACKENDS={names}: no environment has all of them, because the packages of TensorFlow"
-        f" are for CUDA 12 and those of PyTorch for CUDA 13. Run both commands, one after the"
-        f" other: make gpu {choices[0]}, make gpu {choices[1]}. An environment of CUDA 12 for"
-        " TensorFlow and PyTorch, which nobody has tried, is in docs/gpu.md, Install"
+        f"GPU_BACKENDS={names}: no environment has all of them, because TensorFlow's packages are"
+        f" for CUDA 12 and PyTorch's for CUDA 13. Run one after the other: make gpu {choices[0]},"
+        f" make gpu {choices[1]}. docs/gpu.md (Install) has an untested environment of CUDA 12 for"
+        " both"
     )
 
 
@@ -78,9 +78,9 @@ def list_gpus() -> tuple[str, str]:
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     except FileNotFoundError:
-        return "", "no nvidia-smi here: install NVIDIA's driver, or rent a machine that has it"
+        return "", "nvidia-smi is missing: install NVIDIA's driver, or rent a machine with one"
     except subprocess.TimeoutExpired:
-        return "", "nvidia-smi did not answer within 60 s: the driver hangs; reboot the machine"
+        return "", "nvidia-smi did not answer within 60 s: the driver hangs. Reboot the machine"
     if done.returncode or not done.stdout.strip():
         said = (done.stdout + done.stderr).strip() or f"exit code {done.returncode}"
         return "", f"nvidia-smi shows no GPU: {said}"
@@ -94,8 +94,8 @@ def gpu_problems(listing: str, cuda: int) -> list[str]:
         name, driver, capability, mig = (part.strip() for part in line.split(","))
         if mig == "Enabled":
             problems.append(
-                f"{name}: MIG is enabled, and a part of a GPU is not measured:"
-                " sudo nvidia-smi -mig 0"
+                f"{name}: MIG is enabled, and only whole GPUs are measured. To disable it: sudo"
+                " nvidia-smi -mig 0"
             )
         if _number(capability) < MIN_CAPABILITY[cuda]:
             problems.append(
@@ -119,7 +119,7 @@ def python_problems(version: tuple[int, ...]) -> list[str]:
 def disk_problems(free_gb: float) -> list[str]:
     if free_gb >= DISK_GB:
         return []
-    return [f"{free_gb:.0f} GB are free here; the packages and results need {DISK_GB:.0f} GB"]
+    return [f"only {free_gb:.0f} GB are free; the packages and results need {DISK_GB:.0f} GB"]
 
 
 def _number(text: str) -> float:

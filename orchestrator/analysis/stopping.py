@@ -107,7 +107,7 @@ class PrecisionReached(StoppingRule):
         return reached.figure <= self.auto.interval
 
     def _decide(self, trials: Sequence[FinishedTrial], blocks: int) -> StopDecision | None:
-        """Decide by the trials of so many complete blocks."""
+        """Decide by the trials of this number of complete blocks."""
         widths = self.half_widths(trials)
         if not widths:
             return StopDecision("there is nothing to compare", None, blocks)
@@ -120,8 +120,8 @@ class PrecisionReached(StoppingRule):
         able = {trial.arm for trial in trials if trial.status == "complete"}
         compared = {arm for pair in widths for arm in pair}
         silent = [str(arm) for arm in self.running_arms if arm in compared - able]
-        reason = f"{self.auto.most} are the most (search.configs.at_most)"
-        reason += f"; no trial of {' or '.join(silent)} completes" if silent else ""
+        reason = f"the limit is {self.auto.most} (search.configs.at_most)"
+        reason += f"; no trial of {' or '.join(silent)} is complete" if silent else ""
         return StopDecision(reason, widest, blocks)
 
     def half_widths(

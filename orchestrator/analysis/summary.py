@@ -48,7 +48,7 @@ MOST_DRAWN = 2500
 class SweepHead:
     """The identity and the progress of the sweep, and how it was started last.
 
-    `space_size` is the number of different configs in its space; None if there is no end to them.
+    `space_size` is the number of different configs in the space; None if it is infinite.
     """
 
     name: str
@@ -74,9 +74,9 @@ class SweepHead:
 class ComparedValues:
     """The values behind the contrasts by one metric: a row for each block, a column for each arm.
 
-    Each is the mean over the repeats of a block. Where the `unit` is a repeat of the only config, a
-    row is a repeat, and `blocks` has its number. `disturbed` are the rows in which other processes
-    disturbed an arm, by `disturbance`: the causes with their medians.
+    Each value is the mean over the repeats of a block. If there is only one config, `unit` is the
+    repeat: each row is one repeat, and `blocks` has their numbers. `disturbed` lists the rows in
+    which other processes disturbed an arm, and `disturbance` the causes with their medians.
     """
 
     metric: str
@@ -112,13 +112,18 @@ class ComparedValues:
 
 @dataclass(frozen=True, slots=True)
 class ReportSummary:
-    """Everything that a report shows; `trials` are the raw rows behind every number.
+    """Everything that a report shows.
 
-    `contrasts` are the answers, each pair once by each metric; `values` are the numbers that they
-    are computed from. Speed-ups are by `time_metric`, None if fewer than two arms have a time;
-    `results` are the compared results of training, the most important one first. `leaders` have the
-    best means. `models` are the names of the variants, if their settings differ. `absent` are arms
-    without a complete trial, and `former` arms that the last start did not run.
+    Attributes:
+        time_metric: The metric of the speed-ups; None if fewer than two arms have a time.
+        results: The compared results of training, the most important one first.
+        contrasts: The comparisons: each pair of arms once for each metric.
+        leaders: The arms with the best means.
+        values: The numbers from which the contrasts are computed.
+        absent: Arms without a complete trial.
+        former: Arms that the last start did not run.
+        models: The names of the variants, if their settings differ.
+        trials: The raw rows behind every number.
     """
 
     sweep: SweepHead

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from orchestrator.hardware import Look, OtherProcesses
 
 _NOTES = """
-The first implementation is the baseline. All of them take turns in short slices, in rounds with
-new models: at least 3 rounds, and 6 for a verdict. NAME+again times an implementation a second
-time, which shows the noise. The kernel that ran is proven. Nothing is stored. Exit code 1 if an
-implementation failed.
+The first implementation is the baseline. The implementations take turns in short slices. Each round
+starts with new models; there are at least 3 rounds, and a verdict needs 6. NAME+again times an
+implementation twice, which shows the noise. The kernel that ran is proven. Nothing is stored. The
+exit code is 1 if an implementation fails.
 """
 
 
@@ -54,15 +54,15 @@ implementation failed.
 @click.option(
     "--model",
     metavar="MODULE:BUILD",
-    help="Your own model instead of a workload: a function of the settings that returns it.",
+    help="A function that takes the settings and returns your own model.",
 )
 @click.option(
     "--data",
     metavar="MODULE:LOAD",
-    help="The function that loads the data of your model. Without it, the data are random.",
+    help="A function that loads the data of your model. Without it, the data are random.",
 )
 @options.set_option(
-    "Use this setting of the workload, such as settings.units=128; may be repeated."
+    "Change a setting of the workload, such as settings.units=128; may be repeated."
 )
 @click.option(
     "--hardware", "device", default="cpu", show_default=True, help="cpu, gpu, or the name of a GPU."
@@ -91,7 +91,7 @@ implementation failed.
 )
 @options.new_file_option(
     "--export-json",
-    help="Also write the results to this file, in the form of `report --format json`.",
+    help="Also write the results to this file, as `report --format json` does.",
 )
 @options.wait_quiet_option
 @options.json_progress_option
@@ -117,9 +117,9 @@ def bench(
     look = Look()  # its seconds pass meanwhile
     timed = {key: named[key] for key in ("workload", "model", "data") if named[key] is not None}
     if "data" in timed and "model" not in timed:
-        raise click.UsageError("--data: expected --model as well, whose data it loads")
+        raise click.UsageError("--data needs --model")
     if "model" in timed and "workload" in timed:
-        raise click.UsageError("expected --workload or --model; received both")
+        raise click.UsageError("--workload and --model exclude each other")
     if "model" in timed:  # takes seconds
         show_progress(f"building {timed['model']} on each backend")
     usual_s = USUAL_S if rounds is None else None

@@ -55,10 +55,10 @@ def _limit_option(
 @click.option(
     "--metric", help="Choose by this metric. Default: the first objective without limits."
 )
-@_limit_option("--min", "at_least", "Require at least this mean of a metric; may be repeated.")
-@_limit_option("--max", "at_most", "Require at most this mean of a metric; may be repeated.")
-@click.option("--arm", default="*", help="Look at this implementation or arm only.")
-@click.option("--code", is_flag=True, help="Print a Python module that uses its implementation.")
+@_limit_option("--min", "at_least", "Require a mean of at least NUMBER; may be repeated.")
+@_limit_option("--max", "at_most", "Require a mean of at most NUMBER; may be repeated.")
+@click.option("--arm", default="*", help="Consider only this implementation or arm.")
+@click.option("--code", is_flag=True, help="Print Python code that uses the implementation.")
 @options.dashboard_option()
 @options.output_options(_FORMATS)
 def best(  # noqa: PLR0913  (its options)
@@ -78,7 +78,7 @@ def best(  # noqa: PLR0913  (its options)
     from orchestrator.report.formats.json_format import to_plain_data
 
     if code and form:
-        raise click.UsageError("--code is a format of its own: leave --format out")
+        raise click.UsageError("--code prints Python: leave --format out")
     if not (code or form):
         form = options.usual_form(path, _FORMATS)
     if address is not None:

@@ -21,7 +21,7 @@ _MEANINGS = {
     exit_codes.EXIT_STOPPED: "stopped, can be resumed",
     exit_codes.INTERNAL_ERROR: "ended by an internal error",
 }
-"""The exit codes of a sweep; any other one is not of its own making."""
+"""The exit codes of a sweep; with any other one, something else ended its process."""
 
 
 def expect_start(cluster: Cluster, sweep: str) -> Submitted:
@@ -30,7 +30,7 @@ def expect_start(cluster: Cluster, sweep: str) -> Submitted:
     if latest is not None:
         return latest
     names = ", ".join(sorted({start.sweep for start in cluster.starts()})) or "none"
-    raise Refusal(f"no sweep {sweep!r} was submitted to {cluster.address}; it has had {names}")
+    raise Refusal(f"no sweep {sweep!r} was submitted to {cluster.address} (submitted: {names})")
 
 
 def fetch_output(address: str, command: str, sweep: str | None, words: Sequence[str]) -> bytes:

@@ -28,10 +28,10 @@ _FORMATS = {"text": ".txt", "markdown": ".md", "json": ".json"}
 
 _NOTES = """
 A and B are sweeps (`quickstart`), generations (`quickstart#1`), or reports in JSON files
-(`baseline.json`). Arms are compared by their names, over the configs that both sides have. A
-verdict needs at least 6 of these, or as many repeats of the only one. With --fail-on, arms without
-a verdict (gone, open, busy or on other hardware) are listed on stderr; they fail with
-`--fail-on open` only.
+(`baseline.json`). Arms with the same name are compared, over the configs that both sides have. A
+verdict needs at least 6 such configs, or 6 repeats of a single config. With --fail-on, arms without
+a verdict (gone, open, busy or on other hardware) are listed on stderr; only `--fail-on open` makes
+them fail.
 """
 
 
@@ -49,14 +49,13 @@ a verdict (gone, open, busy or on other hardware) are listed on stderr; they fai
     multiple=True,
     help=(
         "Exit with code 1 if an arm became slower, faster, worse (less accurate) or larger (more"
-        " memory), if it changed in any way, or if it is open (no verdict); may be"
-        " repeated."
+        " memory), changed in any way, or is open (has no verdict); may be repeated."
     ),
 )
 @click.option(
     "--busy-counts",
     is_flag=True,
-    help="Accept verdicts from a busy machine. Without this, --fail-on takes them as open.",
+    help="Accept verdicts from a busy machine, which otherwise count as open.",
 )
 @options.former_option("--accept-provisional", instead="--busy-counts")
 @click.option(
@@ -123,13 +122,13 @@ def _print_failures(
     names = [f"{arm} ({reason})" for arm, reason in (*changes.unjudged, *new)]
     if names:
         head = "--fail-on open" if is_failure else "Warning"
-        show(f"{head}: not judged: {'; '.join(names)}\n", err=True)
+        show(f"{head}: no verdict: {'; '.join(names)}\n", err=True)
     if changes.all_open and is_failure:
-        show("--fail-on open: no arm could be judged\n", err=True)
+        show("--fail-on open: no arm has a verdict\n", err=True)
     elif changes.all_open and not failed:
         show(
-            "Warning: no arm could be judged, so that --fail-on had nothing to check; "
-            "`--fail-on open` makes that exit code 1\n",
+            "Warning: no arm has a verdict, so --fail-on checked nothing. To fail in this case, "
+            "add --fail-on open\n",
             err=True,
         )
     return bool(failed) or is_failure

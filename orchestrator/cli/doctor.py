@@ -26,8 +26,8 @@ _COLOURS = {"ok": "green", "warning": "yellow", "left out": "yellow", "missing":
 @command(
     examples=["rnnsweep doctor --for quickstart"],
     notes=(
-        "Exit code 1 if no sweep can run here, or not the one of --for. Arms that cannot run "
-        "are left out of a sweep; --for fails only if no arm is left."
+        "The exit code is 1 if no sweep can run here or, with --for, if none of the spec's arms "
+        "can. A sweep leaves out single arms that cannot run."
     ),
 )
 @click.option(
@@ -45,7 +45,7 @@ _COLOURS = {"ok": "green", "warning": "yellow", "left out": "yellow", "missing":
 )
 @options.json_option
 def doctor(spec: Path | None, address: str | None, form: str | None) -> int:
-    """Check this machine, and say how to install what is missing."""
+    """Check this machine, and show how to install what is missing."""
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "5")  # before MLflow is imported
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
     logging.getLogger("ray._private.authentication").setLevel("ERROR")  # of a token, at each start

@@ -41,8 +41,8 @@ def as_refusal(error: Exception) -> Exception:
     """Return an error of the machine as a refusal, if it is one; else the error itself."""
     if isinstance(error, MemoryError):
         return MachineFull(
-            "this machine: expected free memory, received none. Make room, or raise the limit of"
-            " this process (ulimit -v), and run the same command again"
+            "this machine has no memory left. Make room, or raise the limit of this process"
+            " (ulimit -v), and run the same command again"
         )
     return (refusal_of(error) or error) if isinstance(error, OSError) else error
 

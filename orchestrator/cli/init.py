@@ -23,10 +23,10 @@ _SCHEMA, _SCHEMA_COPY = "../orchestrator/spec/spec.schema.json", "rnnsweep.schem
 
 
 _NOTES = """
-Templates: quickstart compares TensorFlow's kernels in three minutes; timing times them without
-whole trainings; cluster compares the hardware of a Ray cluster; own-model trains a Keras model of
-your own on every implementation; own-workload runs a training loop of your own.
-Existing files are kept, except rnnsweep.schema.json, which editors use to complete and check the
+Templates: quickstart compares TensorFlow's kernels in three minutes; timing compares only their
+speed; cluster compares the hardware of a Ray cluster; own-model trains your own Keras model on
+every implementation; own-workload runs your own training loop.
+Existing files are kept, except rnnsweep.schema.json, with which editors complete and check the
 spec.
 """
 
@@ -41,7 +41,7 @@ spec.
     help="The spec to write.",
 )
 def init(directory: Path, template: str) -> None:
-    """Write a commented spec to start from, into DIRECTORY."""
+    """Write a commented example spec into DIRECTORY."""
     from orchestrator.spec import spec_schema
 
     name = template.replace("-", "_")
@@ -50,8 +50,8 @@ def init(directory: Path, template: str) -> None:
         for path in (directory / source.name for source in sources):
             if path.exists():
                 raise Refusal(
-                    f"{path}: expected no such file, because nothing is overwritten. Move it, or "
-                    "name another folder: rnnsweep init DIRECTORY"
+                    f"{path} exists already. Move it, or choose another folder: rnnsweep init "
+                    "DIRECTORY"
                 )
         directory.mkdir(parents=True, exist_ok=True)
         for source in sources:

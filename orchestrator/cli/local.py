@@ -25,7 +25,7 @@ _COUNTS = ("trials", "trials_expected", "trials_failed")
 
 
 def describe_sweep(home: Path, name: str) -> str:
-    """Return a paragraph on the progress of a sweep of the home."""
+    """Return a paragraph on the progress of a sweep in this home."""
     return _describe(expect_sweep(home, name))
 
 
@@ -123,13 +123,13 @@ def expect_sweep(home: Path, name: str) -> SweepFolder:
         if number == str(latest):
             return folders[head]
         raise Refusal(
-            f"{name}: expected the latest generation, {head}#{latest}. rnnsweep report reads the"
-            " former ones"
+            f"{name} is not the latest generation ({head}#{latest}). Earlier ones have reports"
+            f" only: rnnsweep report {name}"
         )
     if name not in folders:
         raise Refusal(
-            f"no sweep {name!r} in {home}; it has {', '.join(folders) or 'none'}. Set "
-            "RNNSWEEP_HOME to the home that has it, or add --address for one on a cluster"
+            f"no sweep {name!r} in {home} (sweeps there: {', '.join(folders) or 'none'}). Set "
+            "RNNSWEEP_HOME to its folder, or add --address for a sweep on a cluster"
         )
     return folders[name]
 
@@ -157,7 +157,7 @@ def _add_stored(rows: dict[str, dict[str, Any]], tracking_uri: str) -> None:
         label, number = run.tags["sweep"], run.tags.get("generation", "")
         if not (number.isascii() and number.isdecimal() and len(number) < 9):
             show(
-                f"{label:.80}: cannot be read: expected a number as the tag 'generation'\n",
+                f"{label:.80}: cannot be read: its tag 'generation' is not a number\n",
                 err=True,
             )
             continue
@@ -222,7 +222,7 @@ def _describe(folder: SweepFolder) -> str:
         lines += _describe_running(generation, session.at_s, extent, is_open=is_open)
     if state.stop_decision:
         decision = state.stop_decision
-        lines.append(f"  enough after {decision.blocks} blocks: {decision.reason}")
+        lines.append(f"  stopped after {decision.blocks} blocks: {decision.reason}")
     failures = _failures(state)
     details = [
         *describe_failures(extent.finished),

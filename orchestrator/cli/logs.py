@@ -23,8 +23,8 @@ _PART_BYTES = 2**20
 
 @command(
     examples=["rnnsweep logs quickstart --follow"],
-    notes="The log ends with what stopped the sweep. On a cluster it has everything that the start "
-    "printed, the report included.",
+    notes="The last lines show why a sweep ended. On a cluster, the log has all that the sweep "
+    "printed, including the report.",
 )
 @options.sweep_argument("sweep")
 @options.dashboard_option()
@@ -32,10 +32,10 @@ _PART_BYTES = 2**20
     "-f",
     "--follow",
     is_flag=True,
-    help="Follow the log to its end; exit with the sweep's code.",
+    help="Follow the log until the sweep ends; exit with the sweep's code.",
 )
 def logs(sweep: str, address: str | None, follow: bool) -> int:
-    """Print the log of a SWEEP, a line for each trial that ended."""
+    """Print the log of a SWEEP, with a line for each trial."""
     if address is not None:
         return _show_submitted_log(address, sweep, follow=follow)
     try:
@@ -56,9 +56,8 @@ def _show_local_log(home: Path, name: str, *, follow: bool) -> int:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise Refusal(
-            f"{folder.log}: {reason}; `rnnsweep run` writes this file, and"
-            f" `rnnsweep.run_sweep` gives the lines to the logger rnnsweep. Trials that ended:"
-            f" rnnsweep query {name}"
+            f"{folder.log}: {reason}. Only `rnnsweep run` writes this file; in Python, the logger"
+            f" rnnsweep has the lines. To see the trials: rnnsweep query {name}"
         ) from error
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     with os.fdopen(descriptor, "rb") as file:

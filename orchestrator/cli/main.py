@@ -43,7 +43,7 @@ FORMER: Mapping[str, str] = {
     "repair": "rnnsweep status SWEEP, which names the damaged line",
     "export": "rnnsweep query SWEEP --columns all -o trials.parquet",
     "predict": "rnnsweep plan SPEC",
-    "parity": "a sweep, which checks that its arms compute the same",
+    "parity": "rnnsweep run SPEC, which checks that all arms compute the same",
 }
 """What replaces the commands of release 0.1.0 that are gone."""
 
@@ -57,7 +57,7 @@ FORMER: Mapping[str, str] = {
 )
 @click.version_option(__version__, prog_name="rnnsweep")
 def main() -> None:
-    """Sweep recurrent networks over hardware and implementations, and compare them.
+    """Find out which LSTM implementation trains fastest on your hardware.
 
-    Begin with `rnnsweep run quickstart`, a sweep of three minutes.
+    Start with `rnnsweep run quickstart`, which takes three minutes.
     """

@@ -83,8 +83,7 @@ def discard(descriptor: int) -> None:
 def unwritable(path: Path | str, error: OSError) -> Refusal:
     """Return the refusal of a path that cannot be written."""
     reason = (error.strerror or str(error)).lower()
-    other = Refusal(f"{path}: expected a place that can be written, received: {reason}")
-    return refusal_of(error, path) or other
+    return refusal_of(error, path) or Refusal(f"cannot write to {path}: {reason}")
 
 
 def wants_colour() -> bool:

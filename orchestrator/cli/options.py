@@ -90,7 +90,7 @@ dashboard_option = functools.partial(
 same_code_option = click.option(
     "--same-code",
     is_flag=True,
-    help="Resume although the code of your own workload has changed.",
+    help="Resume even though the code of your own workload has changed.",
 )
 
 
@@ -135,8 +135,7 @@ def in_a_folder(_: click.Context, __: click.Parameter, path: Path | None) -> Pat
     """Refuse a path in a folder that does not exist, before any work is done."""
     if path is not None and not path.parent.is_dir():
         raise click.BadParameter(
-            f"{path}: expected a place that can be written, received: no folder {path.parent}. "
-            "Make it first (mkdir -p)"
+            f"{path}: there is no folder {path.parent}. Make it first (mkdir -p)"
         )
     return path
 
@@ -167,7 +166,7 @@ class CurrentChoice(click.Choice[str]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the chosen word."""
         if value in self.former:
-            self.fail(f"{value!r} is no choice any more. Instead: {self.former[value]}", param, ctx)
+            self.fail(f"{value!r} has another name now: {self.former[value]}", param, ctx)
         return super().convert(value, param, ctx)
 
 
@@ -208,10 +207,7 @@ def expect_no_terminal(form: str, path: Path | None, sweep: str) -> None:
     """Refuse to write a page or a binary table to a terminal."""
     if form in ("html", "parquet") and path is None and sys.stdout.isatty():
         name = sweep.replace("#", "-").replace("/", "-")
-        raise Refusal(
-            f"--format {form}: expected a file to write to, received a terminal. "
-            f"Add -o {name}.{form}"
-        )
+        raise Refusal(f"--format {form} cannot be printed to a terminal. Add -o {name}.{form}")
 
 
 _START_OPTIONS: Sequence[Callable[[Callable[..., int]], Callable[..., int]]] = (
@@ -220,8 +216,8 @@ _START_OPTIONS: Sequence[Callable[[Callable[..., int]], Callable[..., int]]] = (
     click.option(
         "--take-over",
         is_flag=True,
-        help="Take the sweep over from another machine, such as one that was lost. If it still runs"
-        " the sweep, it stops; trials that it has not recorded run again.",
+        help="Take the sweep over from another machine, such as a lost one. If the sweep still runs"
+        " there, it stops; trials that were not recorded run again.",
     ),
     click.option("--fresh", is_flag=True, help="Start a new generation; keep existing trials."),
     same_code_option,

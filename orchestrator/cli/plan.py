@@ -37,7 +37,7 @@ PLAN = Format("a plan", 5, id="rnnsweep-plan")
 @command(
     examples=["rnnsweep plan quickstart", "rnnsweep plan mine.yaml --set search.configs=12"],
     notes=f"""
-`plan` refuses what `rnnsweep run` would refuse, with the same message. It runs no trial.
+`plan` runs no trial. It fails with the same message as `rnnsweep run` would.
 {options.SPEC_NOTES}""",
 )
 @options.spec_argument
@@ -106,7 +106,7 @@ def plan(
     if form == "json":
         return
     if work.plan.possible and not made.possible:
-        show("every arm is stopped: nothing is left to run\n")
+        show("every arm was stopped, so nothing is left to run\n")
         return
     at_most = made.ending == "open" or checked.search.pruner is not None
     lines = [*_lines_here(time_left, at_most=at_most), *_lines_of_fleets(time_left, on_fleets)]
@@ -139,17 +139,17 @@ def _lines_here(left: TimeLeft, *, at_most: bool) -> Iterator[str]:
     rest = f"{'at most ' if at_most else ''}{left.remaining}"
     if left.seconds is None:
         yield (
-            f"{left.done} trials are done; how long the other {rest} take is known once each arm "
-            "has completed one"
+            f"{left.done} trials are done; {rest} are left. The time for them is known once each "
+            "arm has completed a trial"
         )
         yield from _unmeasured(left)
         return
-    yield f"{left.done} trials are done; the other {rest} take about {_time_range(left.seconds)}"
+    yield f"{left.done} trials are done; {rest} are left, about {_time_range(left.seconds)}"
     if len(left.by_class) > 1:
         yield f"  {_times_of_classes(left)}"
     if left.usd is not None:
-        yield f"  and cost {_usd_range(left.usd)} USD, with all nodes for all of that time"
-    yield "  by each arm's own trials: median (quartiles); starting and reporting come on top"
+        yield f"  cost: {_usd_range(left.usd)} USD, for all nodes all of that time"
+    yield "  median (quartiles) of each arm's own trials, without starting and reporting"
 
 
 def _lines_of_fleets(here: TimeLeft, fleets: Sequence[FleetTimeLeft]) -> Iterator[str]:
@@ -157,7 +157,7 @@ def _lines_of_fleets(here: TimeLeft, fleets: Sequence[FleetTimeLeft]) -> Iterato
     for fleet in fleets:
         there = fleet.time_left
         if not there.remaining:
-            yield f"with {fleet.name}: no trial is missing"
+            yield f"with {fleet.name}: no trial is left"
         elif there.seconds is None:
             yield f"with {fleet.name}: known once each arm has completed a trial on such a node"
             yield from _unmeasured(there)
@@ -169,7 +169,7 @@ def _lines_of_fleets(here: TimeLeft, fleets: Sequence[FleetTimeLeft]) -> Iterato
                 yield f"  {_times_of_classes(there)}"
             if there.usd is not None:
                 instead = f" instead of {here.usd.median:.3g}" if here.usd else ""
-                yield f"  costs {_usd_range(there.usd)} USD{instead}"
+                yield f"  cost: {_usd_range(there.usd)} USD{instead}"
         for arm in fleet.lacking:
             yield f"  cannot run {arm}"
 
@@ -185,7 +185,7 @@ def _unmeasured(left: TimeLeft) -> Iterator[str]:
     for arm in left.unmeasured[:_MOST_NAMED]:
         yield f"  no complete trial of {arm}"
     if len(left.unmeasured) > _MOST_NAMED:
-        yield f"  and of {len(left.unmeasured) - _MOST_NAMED} more"
+        yield f"  no complete trial of {len(left.unmeasured) - _MOST_NAMED} more arms"
 
 
 def _time_range(time: Quartiles) -> str:
@@ -213,7 +213,7 @@ def _busy_line(seen: Mapping[str, OtherProcesses], limit_pct: float) -> str:
     busy = describe_busy(seen, limit_pct)
     if busy is None:
         return ""
-    return f"busy: {busy}; rnnsweep run starts anyway (--wait-quiet 30m waits)\n"
+    return f"busy: {busy}; rnnsweep run starts anyway (to wait: --wait-quiet 30m)\n"
 
 
 def _other_processes(

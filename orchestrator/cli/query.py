@@ -54,7 +54,7 @@ cannot read files or use the network.
     help="Sort by these columns; a leading - reverses the order.",
 )
 @click.option("--limit", metavar="N", type=click.IntRange(min=0), help="Print at most N rows.")
-@click.option("--list", "lists_columns", is_flag=True, help="List the columns that there are.")
+@click.option("--list", "lists_columns", is_flag=True, help="List all columns.")
 @options.dashboard_option()
 @options.output_options(_FORMATS)
 def query(  # noqa: PLR0913  (its options)
@@ -82,13 +82,13 @@ def query(  # noqa: PLR0913  (its options)
     has_conditions = where or column_names or sort_names or limit is not None
     if sql and has_conditions:
         raise Refusal(
-            "--sql: expected no WHERE, --columns, --sort or --limit; write them into the statement"
+            "--sql excludes WHERE, --columns, --sort and --limit: write them into the statement"
         )
     form = form or options.usual_form(path, _FORMATS)
     options.expect_no_terminal(form, path, sweep)
     if address is not None:
         if form == "parquet":
-            raise Refusal("--format parquet: expected without --address; use csv or json")
+            raise Refusal("--format parquet does not work with --address: use csv or json")
         words = [
             f"--format={form}",
             *([f"--sql={sql}"] if sql else []),

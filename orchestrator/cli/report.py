@@ -26,9 +26,9 @@ from orchestrator.storage.tracking.trackers import tracking_uri
 _WITH_PARTS = " or ".join(name for name, each in FORMATS.items() if each.has_parts)
 
 _NOTES = """
-Text has the answer alone, unless --full or --section asks for more. `html` is one file that a
-browser opens without a network. With --address the head of the cluster makes the report, so only
-the head must reach the store.
+Text shows only the answer; --full and --section show more. `html` is one file, which a browser
+opens without a network. With --address, the head of the cluster makes the report, so only the head
+needs access to the store.
 """
 
 
@@ -58,13 +58,13 @@ the head must reach the store.
     callback=options.in_a_folder,
     help="Also draw the report's plots into this folder, as PNG and SVG.",
 )
-@click.option("--full", is_flag=True, help="Print all six parts, not the answer alone.")
+@click.option("--full", is_flag=True, help="Print all six parts, not only the answer.")
 @click.option(
     "--section",
     "parts",
     multiple=True,
     type=click.Choice([*PARTS]),
-    help=f"Print this part only; may be repeated ({_WITH_PARTS}).",
+    help=f"Print only this part; may be repeated ({_WITH_PARTS}).",
 )
 @options.dashboard_option()
 def report(  # noqa: PLR0913  (its options)
@@ -84,11 +84,11 @@ def report(  # noqa: PLR0913  (its options)
     options.expect_no_terminal(form, path, sweep or "report")
     if (full or parts) and not FORMATS[form].has_parts:
         raise Refusal(
-            f"--{'full' if full else 'section'}: expected --format {_WITH_PARTS}, "
-            f"received {form}, which is always whole"
+            f"--{'full' if full else 'section'} is for --format {_WITH_PARTS}; {form} always has "
+            "all parts"
         )
     if address is not None and plots is not None:
-        raise Refusal("--plots: expected without --address; the page (-o NAME.html) has the plots")
+        raise Refusal("--plots does not work with --address: the page (-o NAME.html) has the plots")
     if address is not None:
         words = [
             f"--format={form}",

@@ -15,6 +15,7 @@ from orchestrator.cli.command import command
 from orchestrator.cli.messages import messages, show, show_progress, wants_colour
 from orchestrator.cli.output import quiet as quiet_process
 from orchestrator.cli.output import width
+from orchestrator.core.text import counted
 from orchestrator.storage.home import sweep_home
 
 if TYPE_CHECKING:
@@ -197,9 +198,8 @@ def _report_end(ended: RunResult, resume: str, *, begun: bool) -> int:
     if ended.refused:
         count = len(ended.refused)
         show(
-            f"Warning: {count} finished trial{'s are' if count > 1 else ' is'} safe in the journal "
-            "and not in the report, because MLflow does not take "
-            f"{'them' if count > 1 else 'it'}: {next(iter(ended.refused.values()))}\n",
+            f"Warning: the report lacks {counted(count, 'finished trial')}, which MLflow refused: "
+            f"{next(iter(ended.refused.values()))}\n",
             err=True,
         )
     complete = sum(trial.status == "complete" for trial in trials)

@@ -33,9 +33,9 @@ _LAST_S = datetime.datetime.max.replace(tzinfo=datetime.UTC).timestamp() - 1
 """The last time that has a date: times in a store may have been changed."""
 
 _NOTES = """
-Without SWEEP, lists all sweeps of RNNSWEEP_HOME and of MLflow's store, the latest first. With
-SWEEP, shows its progress, as RNNSWEEP_HOME has it. With --address, shows the sweeps that were
-submitted to that cluster.
+Without SWEEP, lists the sweeps in RNNSWEEP_HOME and in MLflow's store, latest first. With SWEEP,
+shows its progress from RNNSWEEP_HOME. With --address, shows the sweeps that were submitted to that
+cluster.
 """
 
 
@@ -48,7 +48,7 @@ def status(sweep: str | None, address: str | None, form: str | None) -> None:
     if address is None:
         _show_status(sweep_home(), sweep, form)
     elif form == "json":
-        raise click.UsageError("--format json: the sweeps of this machine only, without --address")
+        raise click.UsageError("--format json does not work with --address")
     else:
         show(_describe_submitted(address, sweep))
 
@@ -100,7 +100,7 @@ def _list(rows: Sequence[dict[str, Any]], where: str) -> Document:
     if not rows:
         hint = "Run one (rnnsweep run quickstart), or set RNNSWEEP_HOME to the folder that has them"
         return Document(title, (Section("", notes=(hint,)),))
-    more = "What a sweep does, what failed, and the time left: rnnsweep status NAME"
+    more = "Progress, failures and time left of a sweep: rnnsweep status NAME"
     return Document(title, (Section("", tables=(make_table(columns, rows),), notes=(more,)),))
 
 

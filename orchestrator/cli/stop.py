@@ -38,15 +38,15 @@ def stop_local_sweep(home: Path, sweep: str) -> None:
             f"sweep {sweep!r} is not running in {home}. To stop one on a cluster, add --address"
         )
     if driver.machine != Owner.here().machine or driver.is_gone():
-        raise Refusal(f"sweep {sweep!r}: expected a driver on this machine, but {driver} runs it")
+        raise Refusal(f"{sweep} runs elsewhere ({driver}). Stop it on that machine")
     os.kill(driver.pid, signal.SIGTERM)
     show(f"Stopping {driver}: finished trials are being recorded\n", err=True)
     deadline_s = time.monotonic() + _WAIT_S
     while holder(folder) == driver:
         if time.monotonic() > deadline_s:
-            raise Refusal(f"sweep {sweep!r}: {driver} has not stopped within {_WAIT_S:.0f} s")
+            raise Refusal(f"{sweep}: {driver} has not stopped within {_WAIT_S:.0f} s")
         time.sleep(_POLL_S)
-    show(f"{sweep}: stopped. Resume with the same command\n", err=True)
+    show(f"{sweep} stopped. Run the same command again to resume\n", err=True)
 
 
 def _stop_submitted_sweep(address: str, sweep: str) -> None:
@@ -59,4 +59,4 @@ def _stop_submitted_sweep(address: str, sweep: str) -> None:
         raise Refusal(f"{sweep} is not running at {address}: {describe_end(latest)}")
     show(f"Stopping {latest.id}: finished trials are being recorded\n", err=True)
     ended = cluster.stop(latest.id)
-    show(f"{sweep}: {describe_end(ended)}. Submit it once more to resume\n", err=True)
+    show(f"{sweep}: {describe_end(ended)}. Submit it again to resume\n", err=True)

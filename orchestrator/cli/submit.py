@@ -32,8 +32,8 @@ _HOME = "~/rnnsweep-data"
 _NOTES = """
 The sweep runs on the head of the cluster, and continues after Ctrl-C or without this machine.
 rnnsweep's code and your own workload are uploaded. MLFLOW_TRACKING_URI and MLflow's credentials
-are passed on if they are set, and appear in Ray's logs; credentials in ~/.mlflow/credentials on
-the head do not. The exit code is the sweep's.
+are passed on if they are set, and then appear in Ray's logs. To avoid that, store the credentials
+in ~/.mlflow/credentials on the head. The exit code is the sweep's.
 """
 
 
@@ -47,7 +47,7 @@ the head do not. The exit code is the sweep's.
     "--home",
     default=_HOME,
     show_default=True,
-    help="Folder on the head that keeps the sweep: an absolute path, or one that starts with ~.",
+    help="Keep the sweep in this folder of the head: an absolute path, or one that starts with ~.",
 )
 @click.option("--detach", is_flag=True, help="Return as soon as the sweep is submitted.")
 @click.option("--dry-run", is_flag=True, help="List the files that would be sent; send nothing.")
@@ -121,9 +121,9 @@ def _expect_no_active_start(cluster: Cluster, sweep: str) -> None:
     running = cluster.latest(sweep)
     if running is not None and running.is_active:
         raise Refusal(
-            f"{sweep} is running there already, as {running.id}: follow it with "
-            f"rnnsweep logs {sweep} --follow --address {cluster.address}, or end it first with "
-            f"rnnsweep stop {sweep} --address {cluster.address}"
+            f"{sweep} is already running there ({running.id})\n"
+            f"Follow it: rnnsweep logs {sweep} --follow --address {cluster.address}\n"
+            f"Stop it: rnnsweep stop {sweep} --address {cluster.address}"
         )
 
 

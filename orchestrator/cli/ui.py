@@ -35,7 +35,7 @@ HOST, PORT = "127.0.0.1", 5000
 def _named(_: click.Context, __: click.Parameter, host: str) -> str:
     """Refuse a host without a name, which would mean all addresses of the machine."""
     if not host.strip():
-        raise click.BadParameter("expected an address such as 127.0.0.1, received an empty one")
+        raise click.BadParameter("it is empty: give an address such as 127.0.0.1")
     return host
 
 
@@ -95,7 +95,7 @@ def ui(port: int, host: str) -> int:
         try:
             if _wait_for(server, host, port):
                 root_url = f"http://{host}:{port}"
-                show(f"MLflow: {root_url} (Ctrl-C ends it)\n")
+                show(f"MLflow: {root_url} (stop with Ctrl-C)\n")
                 with contextlib.suppress(TrackingError):
                     show(_links(tracking_uri, root_url))
             return server.wait()
@@ -142,8 +142,7 @@ def _expect_free(host: str, port: int) -> None:
     try:
         socket.create_server((host, port)).close()
     except (OSError, UnicodeError, TypeError) as error:  # or no host name
-        received = getattr(error, "strerror", None) or error
+        reason = getattr(error, "strerror", None) or error
         raise Refusal(
-            f"{host:.100}:{port}: expected a free port, received: {received}. Choose another with"
-            " --port"
+            f"cannot listen on {host:.100}:{port}: {reason}. Choose another port with --port"
         ) from error

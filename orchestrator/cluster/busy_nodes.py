@@ -10,10 +10,10 @@ from orchestrator.core.text import duration
 from orchestrator.hardware import Node, OtherProcesses, ProcessAddress, observe_other_processes
 
 _ANSWER_S = 15.0
-"""A node that has not answered by then is left out: what is said of it is advice only."""
+"""A node that has not answered by then is left out; the message is only advice."""
 
 _QUIET_LOOKS = 2
-"""So many looks in a row must find a quiet machine: a compiler rests between two files."""
+"""The machine must be quiet at two looks in a row: a compiler pauses between files."""
 
 _BETWEEN_LOOKS_S = 3.0
 _MOST_NODES = 3
@@ -54,7 +54,7 @@ def start_line(busy: str, *, waits: bool) -> str:
     if waits:
         return f"busy: {busy}"
     wait = as_typed("--wait-quiet 30m", "wait_quiet_s=1800")
-    return f"busy: {busy}; starting anyway ({wait} waits)"
+    return f"busy: {busy}; starting anyway (to wait: {wait})"
 
 
 def wait_until_quiet(

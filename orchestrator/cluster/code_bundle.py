@@ -43,8 +43,8 @@ def manifest(workload: str | None = None, classes: Sequence[str] = ()) -> dict[s
     code = read_code(workload)
     if code is None:
         raise Refusal(
-            f"workload: no module for {workload} in {', '.join(code_folders())}, in PYTHONPATH or "
-            "installed. Put it next to the spec: the code is copied to the nodes"
+            f"workload: no module of {workload} is installed, in PYTHONPATH, or in "
+            f"{', '.join(code_folders())}. Put it next to the spec: it is copied to the nodes"
         )
     return files | _code_files(code)
 
@@ -58,9 +58,9 @@ def _code_files(code: CodeFiles) -> dict[str, Path]:
     if sum(sizes.values()) > _LIMIT_BYTES:
         largest = max(sizes, key=lambda path: sizes[path])
         raise Refusal(
-            f"{code.folder}: the code to copy to the nodes exceeds {_LIMIT_BYTES >> 20} MiB; the "
-            f"largest file is {largest} with {sizes[largest] / 2**20:.0f} MiB. Keep data outside "
-            "of the packages, at a path that every node has"
+            f"{code.folder}: the code for the nodes is larger than {_LIMIT_BYTES >> 20} MiB; the "
+            f"largest file is {largest} ({sizes[largest] / 2**20:.0f} MiB). Move data out of the "
+            "packages, to a path that every node has"
         )
     return files
 
@@ -92,20 +92,20 @@ def _files(top: Path) -> dict[str, Path]:
         if path.is_symlink() and not target.exists():
             continue
         if not target.is_relative_to(root):
-            raise _not_copied(path, f"a link out of it, to {target}")
+            raise _not_copied(path, f"a link to {target}, outside of the package")
         if path.is_symlink() and Path(os.path.realpath(path.parent)).is_relative_to(target):
-            raise _not_copied(path, "a link to a folder around it")
+            raise _not_copied(path, "a link to a folder that contains it")
         if path.is_dir():
             pending += path.iterdir()
         elif path.is_file():
             files[str(path.relative_to(top.parent))] = path
         else:
-            raise _not_copied(path, "no regular file")
+            raise _not_copied(path, "not a regular file")
     return files
 
 
-def _not_copied(path: Path, received: str) -> Refusal:
+def _not_copied(path: Path, kind: str) -> Refusal:
     return Refusal(
-        f"{path}: expected files of the package alone, to copy to the nodes; received {received}."
-        " Remove it, or keep it outside of the package"
+        f"{path} cannot be copied to the nodes, because it is {kind}. Remove it, or move it out of"
+        " the package"
     )

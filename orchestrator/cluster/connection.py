@@ -77,8 +77,8 @@ def connect(
 
         if ray.is_initialized():
             raise ClusterError(
-                "this process is connected to a Ray cluster already, and Ray allows one connection"
-                " in a process: call ray.shutdown() first, or run the sweep in a process of its own"
+                "this process is already connected to a Ray cluster, and Ray allows only one"
+                " connection per process: call ray.shutdown() first, or use another process"
             )
         reread_environment()
         folder = contextlib.nullcontext() if address is not None else temporary_folders.ray_folder()
@@ -112,16 +112,16 @@ def _join(
         raise
     except ray.exceptions.RayError as error:
         raise ClusterError(
-            f"a node of the Ray cluster cannot run rnnsweep's code: {last_line(error)}. The code "
-            "is copied to the nodes; install its dependencies on every node, in the Python that "
-            "runs Ray (pip install -r requirements.lock)"
+            f"a node of the Ray cluster cannot run rnnsweep: {last_line(error)}. Install its "
+            "dependencies on every node, in the Python that runs Ray (pip install -r "
+            "requirements.lock)"
         ) from error
     except (ConnectionError, TimeoutError, RuntimeError, ValueError) as error:
         if "ersion mismatch" in str(error):  # Ray's nodes exchange pickles
             raise ClusterError(
-                f"the Ray cluster at {address} needs the same versions of Ray and Python "
-                f"everywhere; they differ here: {one_line(error, between='; ')}. rnnsweep submit "
-                "runs the sweep with the versions of the head"
+                f"this machine and the Ray cluster at {address} have different versions of Ray or "
+                f"Python: {one_line(error, between='; ')}. Install the cluster's versions here, or "
+                "use rnnsweep submit"
             ) from error
         raise _no_answer(address, error) from error
 
@@ -137,8 +137,8 @@ def _start_here(thread: RayThread, temporary: Path) -> tuple[Node, ...]:
         raise
     except Exception as error:  # Ray raises an `Exception` if a part of it has ended meanwhile
         raise NoAnswer(
-            f"Ray has not started on this machine: {last_line(error).rstrip('.')}. Run the same"
-            " command again; a machine without free memory or disk may be the reason"
+            f"Ray did not start on this machine: {last_line(error).rstrip('.')}. Check its free"
+            " memory and disk space, and run the same command again"
         ) from error
     return (Node(ray_node["NodeID"], profile, profile.cpus, labels=_labels(ray_node)),)
 
@@ -148,9 +148,9 @@ def _expect_address_space() -> None:
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit != resource.RLIM_INFINITY and limit < _LEAST_ADDRESS_SPACE:
         raise ClusterError(
-            f"expected at least {_LEAST_ADDRESS_SPACE // 2**20:,} MiB of address space for Ray, of"
-            f" which it uses little; received a limit of {limit // 2**20:,} MiB (ulimit -v). Raise"
-            " that limit; limits.memory_mib of the spec limits what a trial uses"
+            f"Ray needs {_LEAST_ADDRESS_SPACE // 2**20:,} MiB of address space, and the limit here"
+            f" is {limit // 2**20:,} MiB (ulimit -v). Raise it; to limit the memory of trials, set"
+            " limits.memory_mib in the spec"
         )
 
 
@@ -182,8 +182,8 @@ def _start(thread: RayThread, profile: NodeProfile, temporary: Path) -> None:
         variables = hardware.only_visible_environment(profile, ())
         hidden = " ".join(f"{name}={value}" for name, value in variables.items())
         raise ClusterError(
-            f"Ray does not start here ({error}), where {profile.gpu_faults[0]}: reset that GPU"
-            f" ({profile.gpu_terms.how_to_reset}), or run on the CPU alone with {hidden}"
+            f"Ray does not start here ({error}), probably because {profile.gpu_faults[0]}: reset"
+            f" that GPU ({profile.gpu_terms.how_to_reset}), or use only the CPU with {hidden}"
         ) from error
 
 
@@ -194,11 +194,11 @@ def _answering(address: str) -> str:
         return address
     host, _, port = address.rpartition(":")
     if not host or "/" in host or not port.isdecimal() or int(port) > 65_535:
-        others = "a dashboard's address is for submit, status, logs, stop, report and doctor"
-        hint = f"; {others}" if "://" in address else ""
+        others = "submit, status, logs, stop, report and doctor take a dashboard's address"
+        hint = f" ({others})" if "://" in address else ""
         raise ClusterError(
             f"{as_typed('--address', 'address')}: expected HOST:PORT of a Ray head (such as "
-            f"10.0.0.5:6379) or auto, received {address!r}{hint}"
+            f"10.0.0.5:6379) or auto; received {address!r}{hint}"
         )
     is_encrypted: bool | None = None
     try:
@@ -213,8 +213,10 @@ def _answering(address: str) -> str:
     uses_tls = os.environ.get("RAY_USE_TLS", "").lower() in ("1", "true")  # as Ray reads it
     if is_encrypted is (not uses_tls):
         raise ClusterError(
-            f"the Ray cluster at {address} {'uses' if is_encrypted else 'does not use'} TLS: set "
-            "RAY_USE_TLS, and with TLS the paths of a certificate of its CA (infra/tls/README.md)"
+            f"the Ray cluster at {address} uses TLS: set RAY_USE_TLS=1 and the paths of your "
+            "certificate (infra/tls/README.md)"
+            if is_encrypted
+            else f"the Ray cluster at {address} does not use TLS: unset RAY_USE_TLS"
         )
     return f"[{number}]:{port}" if ":" in number else f"{number}:{port}"
 
@@ -271,17 +273,16 @@ def _expect_actors(nodes: Sequence[Node]) -> None:
         raise _no_worker(nodes[0].profile.hostname) from error
     except ray.exceptions.ActorDiedError as error:
         raise ClusterError(
-            "the Ray cluster ended an actor before it began. That is what happens where it runs"
-            " without token authentication and this machine shows it a token (~/.ray/auth_token):"
-            " set RAY_AUTH_MODE=disabled for this command, or start the cluster with"
-            " RAY_AUTH_MODE=token"
+            "the Ray cluster ended an actor before it started, probably because this machine sends"
+            " a token (~/.ray/auth_token) and the cluster uses none: set RAY_AUTH_MODE=disabled for"
+            " this command, or start the cluster with RAY_AUTH_MODE=token"
         ) from error
 
 
 def _no_worker(host: str) -> NoAnswer:
     return NoAnswer(
-        f"{host}: no worker of Ray has answered within {_WORKER_S:.0f} seconds. See Ray's logs"
-        " there, or take the node out of the cluster (ray stop)"
+        f"{host}: no Ray worker answered within {_WORKER_S:.0f} seconds. See Ray's logs there, or"
+        " remove the node from the cluster (ray stop)"
     )
 
 
@@ -302,8 +303,9 @@ def _probe_all(*, may_be_empty: bool) -> tuple[Node, ...]:
                 raise
     if not profiled and not may_be_empty:
         raise ClusterError(
-            f"no node of the Ray cluster has a CPU for trials ({len(alive_nodes())} alive): start"
-            " a node with ray start --address HEAD:6379, without --num-cpus=0"
+            "no node of the Ray cluster has a CPU for trials (nodes alive:"
+            f" {len(alive_nodes())}). Start one: ray start --address HEAD:6379, without"
+            " --num-cpus=0"
         )
     return tuple(profiled)
 

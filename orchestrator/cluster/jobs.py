@@ -181,7 +181,7 @@ class Cluster:
         self._ask(self._client.delete_job, job)
         _, marker, content = f"\n{output}".partition(f"\n{_CONTENT}\n")
         if not marker:
-            raise SubmissionError(f"{self.address}: no {name}: {last_line(Refusal(output))}")
+            raise SubmissionError(f"{self.address}: {name} failed: {last_line(Refusal(output))}")
         return content
 
     def stop(self, id: str) -> Submitted:
@@ -217,7 +217,7 @@ class Cluster:
                 if time.monotonic() - seen_s > _AWAY_S:
                     raise
                 if not warned:
-                    warn(f"{error}. Retrying for {_AWAY_S / 60:.0f} minutes; Ctrl-C ends that")
+                    warn(f"{error}. Retrying for {_AWAY_S / 60:.0f} minutes; Ctrl-C gives up")
                 warned = True
             time.sleep(_POLL_S)
 
@@ -288,8 +288,8 @@ def _checked(address: str) -> str:
         parts, port = urllib.parse.urlsplit(""), None
     if port is None or not parts.hostname or parts.scheme not in ("http", "https"):
         raise SubmissionError(
-            "--address: expected the address of the cluster's dashboard (such as "
-            f"http://10.0.0.5:8265), received {address!r}"
+            "--address: expected the address of the cluster's dashboard, such as "
+            f"http://10.0.0.5:8265; received {address!r}"
         )
     try:
         socket.create_connection((parts.hostname, port), timeout=_ANSWER_S).close()
@@ -320,17 +320,17 @@ def store_for(address: str, environ: Mapping[str, str]) -> dict[str, str]:
         return {}
     parts = urllib.parse.urlsplit(uri)
     instead = (
-        "Set a server that the head can reach (http://…), or unset the variable: then the sweep "
-        f"uses the head's own {MLFLOW_URI_VARIABLE}, or a SQLite store in its home on the head"
+        "Set a server that the head can reach (http://…), or unset the variable to use the head's "
+        f"own {MLFLOW_URI_VARIABLE}, or a SQLite store there"
     )
     if local_path(uri) is not None or parts.scheme in ("", "file"):
-        raise Refusal(f"{MLFLOW_URI_VARIABLE}: {uri} is a file of this machine. {instead}")
+        raise Refusal(f"{MLFLOW_URI_VARIABLE}: {uri} is a file on this machine. {instead}")
     over_network = parts.scheme in ("http", "https") or is_database(uri) or bool(parts.hostname)
     is_remote = urllib.parse.urlsplit(address).hostname not in _LOCAL
     if over_network and parts.hostname in _LOCAL and is_remote:
         raise Refusal(
-            f"{MLFLOW_URI_VARIABLE}: {without_passwords(uri)} means this machine here and the head"
-            f" there. {instead}"
+            f"{MLFLOW_URI_VARIABLE}: on the head, {without_passwords(uri)} would be the head"
+            f" itself, not this machine. {instead}"
         )
     credentials = {name: environ[name] for name in MLFLOW_CREDENTIALS if environ.get(name)}
     return {MLFLOW_URI_VARIABLE: uri, **credentials}
@@ -344,15 +344,14 @@ def describe_store(environ: Mapping[str, str], home: str) -> str:
     uri = environ.get(MLFLOW_URI_VARIABLE)
     if not uri:
         return (
-            f"{MLFLOW_URI_VARIABLE} is not set here: trials are recorded in the head's own store,"
-            f" or in {home}/mlflow.db there if it has none"
+            f"Trials are recorded in the head's own {MLFLOW_URI_VARIABLE}, or in {home}/mlflow.db"
+            " there, because the variable is not set here"
         )
     shown = without_passwords(uri)
     text = f"Trials are recorded in {shown}"
     if shown == uri and not any(environ.get(name) for name in MLFLOW_SECRETS):
         return text
     return (
-        f"{text}. MLflow's password is sent too, and Ray writes it into its logs on the cluster. "
-        "To keep it out of them, unset it here and store it in ~/.mlflow/credentials of the "
-        "head's user"
+        f"{text}. MLflow's password is sent along, and Ray writes it into its logs. To avoid that, "
+        "unset it here and store it in ~/.mlflow/credentials on the head"
     )

@@ -18,7 +18,7 @@ _EVERY_S = 1.0
 _WITHDRAW_S = 10.0
 
 _PROBES = 3
-"""A new node is not used after so many failed probes."""
+"""The number of failed probes after which a new node is not used."""
 
 
 class Membership:

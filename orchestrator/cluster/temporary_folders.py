@@ -113,24 +113,23 @@ def _parent() -> Path:
         else:
             return parent
     raise NoTemporaryFolder(
-        f"expected a folder for the temporary files of Ray, whose name has at most {_LONGEST} bytes"
-        f" and in which other users cannot rename what is ours; {'; '.join(reasons)}."
-        " Set TMPDIR to such a folder, or let its owner set the sticky bit (chmod +t)"
+        f"no folder is suitable for Ray's temporary files: {'; '.join(reasons)}. Set TMPDIR to a"
+        f" folder of your own with a name of at most {_LONGEST} bytes"
     )
 
 
 def _why_not(parent: Path) -> str | None:
     """Return why a folder cannot have the temporary files of Ray; None if it can."""
     if len(os.fsencode(parent)) > _LONGEST:
-        return "has a longer name"
+        return f"has a name of more than {_LONGEST} bytes"
     try:
         facts = parent.stat()
     except OSError as error:
         return f"cannot be used ({error.strerror})"
     if not stat.S_ISDIR(facts.st_mode) or not os.access(parent, os.W_OK | os.X_OK):
-        return "is no folder that this user can write"
+        return "is not a folder that you can write to"
     if facts.st_uid not in (0, os.geteuid()):
         return "belongs to another user"
     if facts.st_mode & 0o022 and not facts.st_mode & stat.S_ISVTX:
-        return "can be written by others, and has no sticky bit"
+        return "can be written by others, and lacks the sticky bit (chmod +t)"
     return None

@@ -31,10 +31,13 @@ ArmIdentity: TypeAlias = tuple[
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """How a trial uses its hardware, where that differs from the default.
+    """How a trial uses its hardware, if not in the default way.
 
-    A GPU trial reserves `cpus`, instead of its share of the node's CPUs. The trainer may keep
-    `threads` CPUs busy. `settings` are its own amount of work. `timing` is in slices only.
+    Attributes:
+        cpus: The CPUs that a trial on a GPU reserves, instead of its share of the node's.
+        threads: The CPUs that the trainer may keep busy.
+        settings: The arm's own amounts of work, such as `epochs`.
+        measure: `full` for whole trainings, `timing` for slices.
     """
 
     cpus: int | None = None
@@ -50,15 +53,19 @@ class Usage:
 
     @property
     def work(self) -> str:
-        """The arm's own amount of work (`epochs 1`); empty where it does all of the sweep's."""
+        """The arm's own amount of work (`epochs 1`); empty if it does the same as the sweep."""
         return ", ".join(f"{name} {json.dumps(self.settings[name])}" for name in self.settings)
 
 
 @dataclass(frozen=True, slots=True)
 class HardwareRef:
-    """A hardware class: `id` is made from facts that the node reports, never from a table of names.
+    """A hardware class.
 
-    `name` is to be read: `NVIDIA H200 (AMD EPYC, 16 CPUs)`. `gpu` is the GPU's own name, if any.
+    Attributes:
+        id: An identifier made from what the node reports.
+        device: `cpu` or `gpu`.
+        name: The name in reports, such as `NVIDIA H200 (AMD EPYC, 16 CPUs)`.
+        gpu: The name of the GPU alone; None for a CPU.
     """
 
     # `of_cpu` and `of_gpu` write both texts; `host_id` and the properties below it read them.
@@ -72,9 +79,9 @@ class HardwareRef:
 
     @classmethod
     def of_cpu(cls, model: str, cpus: int, part: str | None = None) -> HardwareRef:
-        """Return the class of nodes with so many CPUs of a model.
+        """Return the class of nodes with this number of CPUs of a model.
 
-        `part` distinguishes CPUs whose models have one name.
+        `part` distinguishes CPUs whose models share a name.
         """
         return cls(f"{part or model}/{cpus}", "cpu", f"{model}, {counted(cpus, 'CPU')}")
 
@@ -89,7 +96,7 @@ class HardwareRef:
 
     @property
     def cpu_part(self) -> str | None:
-        """What distinguishes CPUs whose models have one name; None where the model does."""
+        """What distinguishes CPUs whose models share a name; None if the model is enough."""
         part, _, _ = self.host_id.rpartition("/")
         return part if part != self.cpu_model else None
 
@@ -129,7 +136,7 @@ class HardwareUse:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A variant of the workload: settings that an arm has for its own, and their name."""
+    """A variant of the workload: an arm's own settings, and their name."""
 
     name: str
     settings: Mapping[str, bool | int | float | str] = field(default_factory=dict, hash=False)
@@ -145,7 +152,7 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """The treatment: an implementation, perhaps with a variant's settings, on a hardware class."""
+    """An implementation on a hardware class, perhaps with a variant's settings."""
 
     implementation: str
     hardware: HardwareUse
@@ -179,7 +186,7 @@ class Arm:
 
     @property
     def work(self) -> str:
-        """Its own amount of work; arms are compared by what they learned only where it is equal."""
+        """Its own amount of work; results are compared only between arms of equal work."""
         return self.hardware.usage.work
 
     @property
@@ -216,7 +223,7 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class RequestedArm:
-    """An arm that a spec asks for and that may have no hardware class: texts to be read."""
+    """An arm as a spec names it; its hardware class may not exist."""
 
     implementation: str
     hardware: str

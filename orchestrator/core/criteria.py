@@ -96,9 +96,9 @@ class DisturbanceLimits:
 
 @dataclass(frozen=True, slots=True)
 class PublishedRow:
-    """A result published elsewhere, on other hardware and software, for comparison with ours.
+    """A result published elsewhere, on other hardware and software, for comparison.
 
-    `config` are the sizes that it was measured at; `metrics` are named as ours, in our units.
+    `config` has the sizes at which it was measured. `metrics` has rnnsweep's names and units.
     """
 
     source: str

@@ -13,7 +13,7 @@ from orchestrator.core.text import counted
 from orchestrator.core.trial import Telemetry
 
 Disturbance = Mapping[str, float]
-"""A figure for each cause of a trial's disturbance; empty for an undisturbed trial."""
+"""What disturbed a trial, each cause with its figure; empty for an undisturbed trial."""
 
 _LOADS = {"other_processes": "others_cpu_pct", "host_steal": "steal_pct"}
 """Causes whose figure is a share of the CPUs that the trainer could not have: the metric.

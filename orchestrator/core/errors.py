@@ -14,7 +14,7 @@ _CONTROL = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 
 class Refusal(Exception):
-    """Nothing was run; the message has the location, expected, received and the next step."""
+    """Nothing was run; the message says where, what is wrong and what to do next."""
 
     __module__ = "rnnsweep"  # where users import it: a traceback names it so
 
@@ -43,11 +43,8 @@ def refusal_of(error: OSError, target: object = None) -> Refusal | None:
     where = target or error.filename or "this machine"
     reason = (error.strerror or str(error)).lower()
     if error.errno in _FULL:
-        return MachineFull(
-            f"{where}: expected a place that can be written, received: {reason}. Make room, and run"
-            " the same command again"
-        )
-    return Refusal(f"{where}: expected a place that can be used, received: {reason}")
+        return MachineFull(f"{where}: {reason}. Make room, and run the same command again")
+    return Refusal(f"{where}: {reason}")
 
 
 def last_line(error: Exception, *, escaped: bool = False) -> str:

@@ -59,7 +59,7 @@ class FailureLimit:
     def describe(self, arm: Arm) -> str:
         """Return why a stopped arm is stopped."""
         return (
-            f"{arm} is stopped after {self.most} equal failures in a row (limits.failures): "
+            f"{arm} was stopped: the same failure {self.most} times in a row (limits.failures): "
             f"{self.stopped[arm].text}"
         )
 

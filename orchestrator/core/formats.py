@@ -96,15 +96,14 @@ class Format:
 
     def refusal(self, source: str, number: object, writer: WrittenBy) -> str:
         """Return the sentence that refuses content of a source, of a number that is not read."""
-        oldest = "" if self.oldest == self.number else f"{self.oldest} to "
-        expected = f"{source}: expected {self.name} of format {oldest}{self.number}"
         if type(number) is int and number > self.number:
+            oldest = "" if self.oldest == self.number else f"{self.oldest} to "
             return (
-                f"{expected}, received format {number} of {writer}. This is {this_rnnsweep()}:"
-                " install the one that wrote it, or a later one"
+                f"{source}: {self.name} of format {number}, written by {writer}. This is"
+                f" {this_rnnsweep()}, which reads format {oldest}{self.number}: upgrade rnnsweep"
             )
-        received = "no format number" if number is None else f"format {number}"
+        former = "without a format number" if number is None else f"of format {number}"
         return (
-            f"{expected}, received {received}, from before the first release that is read: use the"
-            f" rnnsweep that wrote it, or {self.again}"
+            f"{source}: {self.name} {former}, from before the first release, is no longer read: use"
+            f" the rnnsweep that wrote it, or {self.again}"
         )

@@ -12,4 +12,4 @@ def parse_json(text: str | bytes) -> Any:
     try:
         return json.loads(text)
     except RecursionError:
-        raise ValueError("expected JSON of a usual depth, received too many levels") from None
+        raise ValueError("the JSON is nested too deeply") from None

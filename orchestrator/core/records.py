@@ -17,17 +17,22 @@ SweepStatus: TypeAlias = Literal["running", EndState]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SweepRecord:
-    """A sweep with its plan and the trials that have finished so far.
+    """A sweep: its plan, and the trials that have finished so far.
 
-    `arms` are the arms that can run, in the order of the spec. The first is the default baseline.
-    `current` are the arms of the last start, all of them if it is empty. `left_blocks` are blocks
-    of earlier starts that the last start did not plan. `expected_trials` counts the other blocks ×
-    current arms × repeats, and the finished trials that only an earlier start planned. `settings`
-    are common
-    to all trials and include defaults. `datasets` are the data that trainers loaded, normally one.
-    `criteria` are the spec's. `experiment_id` is the id in MLflow, if known. `answered` is a digest
-    of what the stored report was made of. `start` is how the sweep was started last, and
-    `space_size` the number of different configs in its space (None if there is no end to them).
+    Attributes:
+        arms: The arms that can run, in the order of the spec. The first is the default baseline.
+        impossible: The requested arms that cannot run, with reasons.
+        expected_trials: The planned trials (blocks × current arms × repeats), and finished trials
+            that only an earlier start planned.
+        settings: The settings of all trials, defaults included.
+        datasets: The data that trainers loaded, normally one.
+        criteria: What the spec says about its report: baseline, margins, prices and the like.
+        experiment_id: The ID in MLflow, if known.
+        current: The arms of the last start; empty if these are all.
+        answered: A digest of the content of the stored report.
+        start: How the sweep was started last.
+        space_size: The number of different configs in its space; None if it is infinite.
+        left_blocks: Blocks of earlier starts that the last start did not plan.
     """
 
     name: str
@@ -64,7 +69,7 @@ class SweepRecord:
 
     @property
     def label(self) -> str:
-        """The name, with a later generation than the first: `quickstart#2`."""
+        """The name, with the generation if it is not the first: `quickstart#2`."""
         return self.name if self.generation == 1 else f"{self.name}#{self.generation}"
 
     @property
@@ -74,7 +79,7 @@ class SweepRecord:
 
     @property
     def former(self) -> tuple[Arm, ...]:
-        """The arms that the last start did not include, or that were stopped."""
+        """Arms that the last start did not include, or that were stopped."""
         return tuple(arm for arm in self.arms if self.current and arm not in self.current)
 
     def with_trials(self, trials: Iterable[FinishedTrial]) -> Self:

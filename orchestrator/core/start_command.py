@@ -10,9 +10,12 @@ from typing import Self
 class StartCommand:
     """The start of a sweep as its user typed it: a command, or a call of `rnnsweep.run_sweep`.
 
-    `words` begin a command, with its spec: `rnnsweep run mine.yaml`. In Python they are the
-    arguments of the call as source text, the spec first. `overrides` are `KEY=VALUE`, as they are
-    typed after `--set`; in Python the value is source text. `options` follow: `--retry-failed`.
+    Attributes:
+        words: The command and its spec, such as `rnnsweep run mine.yaml`. In Python, the arguments
+            of the call as source text, the spec first.
+        overrides: `KEY=VALUE` as typed after `--set`; in Python the value is source text.
+        options: The options after them, such as `--retry-failed`.
+        in_python: Whether it was a call in Python.
     """
 
     words: tuple[str, ...] = ("rnnsweep", "run", "SPEC")

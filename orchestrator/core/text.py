@@ -14,7 +14,7 @@ def noun_for(number: int, noun: str) -> str:
 
 
 def is_or_are(number: int) -> str:
-    """Return the verb after so many things."""
+    """Return the verb that agrees with this number of things."""
     return "is" if number == 1 else "are"
 
 

@@ -78,9 +78,9 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One config on one arm, once. `key` is the same in every start of the same sweep.
+    """One config on one arm, once. `key` is the same in every start of the sweep.
 
-    All arms of a repeat share its `seed`: the same weights, the same batch order.
+    All arms of a repeat share the `seed` of their weights and the order of their batches.
     """
 
     key: str
@@ -109,10 +109,10 @@ MESSAGE_LIMIT = 16 * 1024  # characters of a failure's text
 
 @dataclass(frozen=True, slots=True)
 class FailureRecord:
-    """Why a trial failed: a reason to count by, a message, and the trainer's last output.
+    """Why a trial failed: a reason, a message, and the trainer's last output.
 
-    The first line of the message is complete; further ones have the last calls of a user's code.
-    Control characters are shown as escapes, and long texts are cut.
+    The first line of the message is complete in itself; the next lines have the last calls of a
+    user's code. Control characters are escaped, and long texts are cut.
     """
 
     reason: FailureReason
@@ -136,13 +136,18 @@ class FailureRecord:
 
 @dataclass(frozen=True, slots=True)
 class Telemetry:
-    """Measurements of a trial from outside its trainer, next to its metrics.
+    """Measurements of a trial from outside its trainer, besides its metrics.
 
-    `energy_method` and `energy_scope` qualify the energy metrics; `energy_absent` is the reason
-    where there are none. `throttle_reasons` are the causes of reduced GPU clocks, each with its
-    share of the samples in percent. `other_trainers` (on the node) and `other_gpu_processes` are
-    the most that ran at once. All of them are None where they were not measured. `curves` have a
-    value, or None, for each time in `at_s`, in seconds after the start of the trial.
+    Attributes (None if not measured):
+        energy_method: How the energy was measured.
+        energy_scope: The devices whose energy was measured.
+        energy_absent: Why energy was not measured.
+        throttle_reasons: Why GPU clocks were reduced, each reason with its share of the samples in
+            percent.
+        other_trainers: The most other trainers on the node at once.
+        other_gpu_processes: The most other processes on the GPUs at once.
+        at_s: The times of the curves, in seconds after the start of the trial.
+        curves: By name, a value or None for each of these times.
     """
 
     energy_method: str | None = None
@@ -164,12 +169,16 @@ class Telemetry:
 class Outcome:
     """The outcome of a trial. Times are seconds since the epoch (UTC).
 
-    `trainer_trials` counts the earlier trials of the same trainer process: peak memory is
-    comparable where it is 0. `artifacts` are texts that the workload saved, by file name. A
-    `pruned` trial ended before its last epoch: it has times per step, and its `epochs`, and no
-    accuracy. `disturbance` has a figure for each cause (see `core.disturbance`). `round_id`
-    identifies the round, whose trials took turns; rnnsweep 0.1.0 gave none to trials that ran
-    alone. `cost_basis` describes the price behind the costs.
+    Attributes:
+        status: How it ended. A `pruned` trial ended before its last epoch: it has times per step
+            and `epochs`, but no results.
+        trainer_trials: The number of earlier trials of the same trainer process. Peak memory is
+            comparable only if it is 0.
+        artifacts: Texts that the workload saved, by file name.
+        disturbance: What disturbed the trial, each cause with its figure.
+        round_id: The round, whose trials took turns. Trials of rnnsweep 0.1.0 that ran alone have
+            none.
+        cost_basis: The prices from which the costs were computed.
     """
 
     status: OutcomeStatus
@@ -197,8 +206,8 @@ class Outcome:
 class FinishedTrial:
     """A trial with its outcome, and the fields of both.
 
-    `run_id` is the id of its run in MLflow, "" before the trial is recorded there. It is no part
-    of the result: it is not compared, and not stored with it.
+    `run_id` is the ID of its run in MLflow, empty until the trial is recorded there. It is neither
+    compared nor stored with the result.
     """
 
     trial: Trial
@@ -207,7 +216,7 @@ class FinishedTrial:
 
     @property
     def key(self) -> str:
-        """The same for the trial in every start of its sweep."""
+        """The key of the trial, the same in every start of the sweep."""
         return self.trial.key
 
     @property
@@ -272,7 +281,7 @@ class FinishedTrial:
 
     @property
     def epochs(self) -> tuple[EpochRecord, ...]:
-        """Its epochs, which a trial in slices has none of."""
+        """Its epochs; none for a trial in slices."""
         return self.outcome.epochs
 
     @property
@@ -282,7 +291,7 @@ class FinishedTrial:
 
     @property
     def fingerprint(self) -> FingerprintRecord | None:
-        """What its model computes at the initial weights, to be compared between arms."""
+        """What its model computes at the initial weights, to compare it between arms."""
         return self.outcome.fingerprint
 
     @property
@@ -302,12 +311,12 @@ class FinishedTrial:
 
     @property
     def telemetry(self) -> Telemetry:
-        """What was measured from outside of the trainer."""
+        """What was measured from outside the trainer."""
         return self.outcome.telemetry
 
     @property
     def disturbance(self) -> Mapping[str, float]:
-        """A figure for each cause that disturbed it."""
+        """What disturbed it, each cause with its figure."""
         return self.outcome.disturbance
 
     @property
@@ -317,12 +326,12 @@ class FinishedTrial:
 
     @property
     def cost_basis(self) -> str | None:
-        """The price behind its costs."""
+        """The prices from which its costs were computed."""
         return self.outcome.cost_basis
 
     @property
     def has_times(self) -> bool:
-        """Return whether its times per step count: it is complete, or pruned with its kernel."""
+        """Whether its times per step count: it is complete, or pruned with the right kernel."""
         is_its_kernel = self.kernel is None or is_kernel_as_asked(
             self.kernel.asked, self.kernel.ran
         )

@@ -87,7 +87,7 @@ COLUMNS: tuple[TrialColumn, ...] = (
         "run_id",
         "text",
         lambda trial: trial.run_id,
-        "Id of the run in MLflow.",
+        "ID of the run in MLflow.",
         stored="attribute",
     ),
     TrialColumn(
@@ -100,7 +100,7 @@ COLUMNS: tuple[TrialColumn, ...] = (
         "block",
         "whole",
         lambda trial: trial.block,
-        "Number of the block, and so of its config, from 0.",
+        "Number of the block (and of its config), from 0.",
     ),
     TrialColumn(
         "repeat",
@@ -119,7 +119,7 @@ COLUMNS: tuple[TrialColumn, ...] = (
         "variant",
         "text",
         lambda trial: trial.arm.variant_name,
-        "Name of the variant, in sweeps that have some.",
+        "Name of the variant, in sweeps with variants.",
     ),
     TrialColumn(
         "implementation",
@@ -138,7 +138,7 @@ COLUMNS: tuple[TrialColumn, ...] = (
         "kernel",
         "text",
         _kernel,
-        "Kernel of the implementation, as it was asked for.",
+        "Requested kernel of the implementation.",
         stored="param",
     ),
     TrialColumn(
@@ -159,7 +159,7 @@ COLUMNS: tuple[TrialColumn, ...] = (
         "hardware",
         "text",
         lambda trial: str(trial.arm.hardware),
-        "Hardware class, with the CPUs of the trial where they were chosen.",
+        "Hardware class, with CPUs and threads if the spec sets them.",
     ),
     TrialColumn(
         "device",
@@ -172,21 +172,21 @@ COLUMNS: tuple[TrialColumn, ...] = (
         "cpus",
         "whole",
         lambda trial: trial.arm.usage.cpus,
-        "CPUs of the trial, where the spec chooses them.",
+        "CPUs of the trial, if the spec sets them.",
         stored="param",
     ),
     TrialColumn(
         "threads",
         "whole",
         lambda trial: trial.arm.usage.threads,
-        "Threads of the trainer, where the spec chooses them.",
+        "Threads of the trainer, if the spec sets them.",
         stored="param",
     ),
     TrialColumn(
         "measure",
         "text",
         lambda trial: trial.arm.measure,
-        "full, or timing alone.",
+        "full or timing.",
         stored="record",
     ),
     TrialColumn(
@@ -199,7 +199,7 @@ COLUMNS: tuple[TrialColumn, ...] = (
         "seed",
         "whole",
         lambda trial: trial.seed,
-        "Seed of the weights and of the order of the batches; all arms of a round share it.",
+        "Seed of the weights and the order of the batches, the same on all arms of a round.",
         stored="param",
     ),
     TrialColumn(
@@ -218,13 +218,13 @@ COLUMNS: tuple[TrialColumn, ...] = (
         "attempt",
         "whole",
         lambda trial: trial.attempt,
-        "Attempts that the trial took.",
+        "Number of attempts at the trial.",
     ),
     TrialColumn(
         "trainer_trials",
         "whole",
         lambda trial: trial.trainer_trials,
-        "Earlier trials of the same trainer process; 0 is a fresh one.",
+        "Earlier trials of the same trainer process; 0 in a fresh one.",
     ),
     TrialColumn(
         "started",
@@ -244,7 +244,7 @@ COLUMNS: tuple[TrialColumn, ...] = (
         "kernel_asked",
         "text",
         lambda trial: trial.kernel.asked if trial.kernel else None,
-        "Kernel that the evidence is about.",
+        "Kernel that the evidence had to prove.",
         stored="record",
     ),
     TrialColumn(
@@ -263,19 +263,19 @@ COLUMNS: tuple[TrialColumn, ...] = (
         "code",
         "text",
         lambda trial: _fact(trial, "code"),
-        "Digest of the code of a workload of your own.",
+        "Digest of the code of your own workload.",
     ),
     TrialColumn(
         "git_commit",
         "text",
         _user_commit,
-        "Commit of that code, with -dirty if files differ from it.",
+        "Commit of the code of your own workload, with -dirty if files differ from it.",
     ),
     TrialColumn(
         "packages",
         "text",
         lambda trial: _fact(trial, "packages"),
-        "Versions of the packages that a workload of your own imports.",
+        "Versions of the packages that your own workload imports.",
     ),
     TrialColumn(
         "energy_method",
@@ -293,13 +293,13 @@ COLUMNS: tuple[TrialColumn, ...] = (
         "energy_absent",
         "text",
         lambda trial: trial.telemetry.energy_absent,
-        "Why there is no energy.",
+        "Why energy was not measured.",
     ),
     TrialColumn(
         "throttle_reasons",
         "text",
         lambda trial: throttle_text(trial.telemetry.throttle_reasons),
-        "Causes of reduced GPU clocks, each with its share of the time.",
+        "Why GPU clocks were reduced, each reason with its share of the time.",
     ),
     TrialColumn(
         "neighbours",
@@ -311,19 +311,19 @@ COLUMNS: tuple[TrialColumn, ...] = (
         "cost_basis",
         "text",
         lambda trial: trial.cost_basis,
-        "The price behind the costs.",
+        "Prices from which the costs were computed.",
     ),
     TrialColumn(
         "disturbed",
         "text",
         lambda trial: disturbance_text(trial.disturbance),
-        "Causes by which the trial is disturbed, with figures; absent for a quiet trial.",
+        "What disturbed the trial, with figures; absent for a quiet trial.",
     ),
     TrialColumn(
         "round",
         "text",
         lambda trial: trial.round_id,
-        "Id of the trial's round: the trials of a round took turns.",
+        "ID of the trial's round: the trials of a round took turns.",
     ),
 )
 

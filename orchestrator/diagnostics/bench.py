@@ -243,7 +243,7 @@ def _only_possible(
     kept = tuple(name for name in spec.arms.implementations if name in possible)
     if not kept:
         reasons = [f"\n  {impossible.arm}: {impossible.reason}" for impossible in plan.impossible]
-        raise Refusal(f"expected implementations that can run here; cannot run{''.join(reasons)}")
+        raise Refusal(f"none of these implementations can run here:{''.join(reasons)}")
     arms = spec.arms.model_copy(update={"implementations": kept})
     return spec.model_copy(update={"arms": arms, "baseline": kept[0]}), plan.impossible
 

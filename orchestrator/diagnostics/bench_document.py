@@ -162,10 +162,10 @@ def _doubts(summary: ReportSummary, ended: Schedule | None) -> Iterator[Fact]:
     if ended is not None:
         yield from _undecided(summary, ended)
     if len(summary.arms) == 1:
-        text = "name a second implementation, or keep the times for rnnsweep compare: --export-json"
+        text = "name a second implementation, or save the times for rnnsweep compare: --export-json"
         yield Fact("no ratio", text)
     if has_random_data(summary.sweep.workload):
-        yield Fact("random data", "times only; for losses and metrics: --data MODULE:LOAD")
+        yield Fact("random data", "only times count; for losses and metrics: --data MODULE:LOAD")
 
 
 def _other_mathematics(summary: ReportSummary) -> Iterator[Fact]:
@@ -197,7 +197,7 @@ def _busy(summary: ReportSummary) -> Iterator[Fact]:
     text = f"{len(disturbed)} of {counted(summary.sweep.blocks, 'round')}: {cause}"
     values = summary.values_of(summary.time_metric) if summary.time_metric else None
     if values is not None:
-        text += f"; ratios are over {counted(len(values.blocks), 'round')}"
+        text += f"; ratios are means over {counted(len(values.blocks), 'round')}"
     label = QUALIFIERS[Qualifier.BUSY]
     yield Fact(label, f"{text}. To wait for a quiet machine: --wait-quiet 30m", Tone.DOUBT)
 
@@ -221,4 +221,4 @@ def _mathematics_note(summary: ReportSummary) -> Iterator[str]:
     if compared and not any(mathematics.is_different for mathematics in compared):
         largest = max(mathematics.max_output_share for mathematics in compared)
         apart = share(float(f"{largest:.2g}"))
-        yield f"Equal mathematics: from equal weights, outputs differ by at most {apart}."
+        yield f"Equal mathematics: outputs agree to {apart}."

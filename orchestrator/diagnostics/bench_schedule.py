@@ -40,10 +40,10 @@ class Budget:
     rounds: int | None = None
 
     def __str__(self) -> str:
-        """Return `1 min 30 s from the first slice on`, `6 rounds`, or both."""
+        """Return `1 min 30 s after loading and compiling`, `6 rounds`, or both."""
         limits = []
         if self.seconds is not None:
-            limits.append(f"{duration(self.seconds)} from the first slice on")
+            limits.append(f"{duration(self.seconds)} after loading and compiling")
         if self.rounds is not None:
             limits.append(counted(self.rounds, "round"))
         return ", at most ".join(limits)

@@ -86,7 +86,7 @@ def check_machine(
         joined = yield from _join(address, report)
         if joined is None:
             if spec is not None:
-                text = "not checked, as the nodes of the cluster are not known"
+                text = "not checked, because the nodes of the cluster are unknown"
                 yield Check(spec.name, "warning", text)
             return
         classes = classify(joined.nodes)
@@ -100,7 +100,7 @@ def check_machine(
 
 def _start_ray() -> str:
     with connection.connect(None) as nodes:
-        return f"it starts here, and has {counted(len(nodes), 'node')}"
+        return f"starts here, with {counted(len(nodes), 'node')}"
 
 
 class _Joined(NamedTuple):
@@ -128,15 +128,15 @@ def _join(address: str, report: Announce) -> Generator[Check, None, _Joined | No
     known = [node.id for node in nodes]
     for node in addresses:
         if node.id not in known:
-            text = f"{node.address}: no trials, as Ray has no CPU to give there"
+            text = f"{node.address}: no trials, because its Ray node has no CPUs"
             yield Check(node.host, "ok", text)
     return _Joined(nodes, {node.id: node.address for node in addresses})
 
 
 def _list_by_job(cluster: Cluster, report: Announce) -> Generator[Check, None, _Joined | None]:
-    starts = counted(len(cluster.starts()), "start")
-    yield Check("Ray", "ok", f"{cluster.address} has had {starts} of sweeps", is_needed=True)
-    report("listing its nodes, in a job on its head …")
+    starts = counted(len(cluster.starts()), "submitted start")
+    yield Check("Ray", "ok", f"{cluster.address} answers ({starts})", is_needed=True)
+    report("listing its nodes, by a job on its head …")
     try:
         listing = cluster.fetch(f"{_LIST_HARDWARE} > nodes.json", "nodes.json", "hardware")
         return _Joined(parse_nodes(listing.encode(), f"the hardware of {cluster.address}"), {})
@@ -173,7 +173,7 @@ def _check_node(
             f"{name} {there or 'is not installed'} (here {version})"
             for name, (there, version) in differences.items()
         ]
-        lines.append(f"unlike this machine: {', '.join(texts)}")
+        lines.append(f"differs from this machine: {', '.join(texts)}")
     status: Status = "warning" if differences else "ok"
     return Check(profile.hostname, status, "\n".join(lines))
 
@@ -195,7 +195,7 @@ def _home(home: Path) -> Iterator[Check]:
     if folder.is_dir() and os.access(folder, os.W_OK | os.X_OK):
         yield Check("home", "ok", str(home))
     else:
-        yield Check("home", "missing", f"{folder} is no folder to write to", cure, is_needed=True)
+        yield Check("home", "missing", f"cannot write to {folder}", cure, is_needed=True)
     free = free_mib(folder)
     disk = Check("disk", "ok", f"{free / 1024:,.1f} GiB free in {folder}")
     if free < LEAST_FREE_MIB:
@@ -211,7 +211,7 @@ def _store(home: Path) -> str:
     try:
         return f"{without_passwords(uri)} has {counted(len(list_sweeps(uri)), 'sweep')}"
     except StoreMissing:
-        return f"the first sweep creates {without_passwords(uri)}"
+        return f"the first sweep will create {without_passwords(uri)}"
 
 
 def _backends(
@@ -276,7 +276,7 @@ def _sweep(
             hardware_class.name for hardware_class in matching_classes(entry, classes)
         )
         if present or (on_cluster and entry.wait_s):
-            yield Check(str(entry), "ok", present or "no node yet, and a sweep waits for one")
+            yield Check(str(entry), "ok", present or "no node yet; a sweep waits for one")
         else:
             reason = absence_reason(entry, classes)
             yield Check(str(entry), without_arm, reason, is_needed=not names)

@@ -186,7 +186,8 @@ class TrialRun:
                     and asked != parse_implementation(request.implementation).kernel_text
                 ):
                     raise protocol.ProtocolError(
-                        f"kernel: expected proof of {request.implementation}; received {asked!r}"
+                        f"kernel: the proof is about {asked!r}, but the trial runs"
+                        f" {request.implementation}"
                     )
                 self.kernel = event
             case protocol.ModelBuilt():
@@ -295,6 +296,5 @@ def _expect_distinct(metrics: Mapping[str, float]) -> None:
         earlier = names.setdefault(entity_name(name), name)
         if earlier != name:
             raise protocol.ProtocolError(
-                "metrics: expected names that MLflow keeps apart;"
-                f" received {earlier!r} and {name!r}"
+                f"metrics: MLflow would store {earlier!r} and {name!r} under one name: rename one"
             )

@@ -56,7 +56,7 @@ _LEAST_SEEN_S = 0.5
 """What others took of the CPUs is known if it was observed for this long (CPU seconds)."""
 
 _MANY_TURNS = 400
-"""After so many turns those of users' own loops take twice as long: each slice is stored."""
+"""The number of turns after which those of users' own loops double: each slice is stored."""
 
 _SIGN_S = 1.0
 """The least time between two signs of life: their receiver needs the CPU too."""
@@ -516,7 +516,7 @@ class RunningRound:
         }
 
     def _is_known_well_enough(self, turns: int, trials: Sequence[TrialInTurns]) -> bool:
-        """Return whether the round may end after so many turns.
+        """Return whether the round may end after this number of turns.
 
         Intervals decide that after planned numbers of turns only: looking after each turn would
         stop at intervals that are narrow by chance.

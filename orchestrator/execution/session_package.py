@@ -41,13 +41,11 @@ globals().update(load_functions(__file__))
 _SHOWN = 200
 """The most characters of a wrong value in a message."""
 
-_ADVICE = (
-    "write the function into a file, such as mine.py, and give its name as the text mine:function"
-)
+_ADVICE = "write the function into a file, such as mine.py, and name it as text: mine:function"
 
 
 class FunctionUnusable(Refusal):
-    """A function that was given as a workload cannot be sent to trainer processes."""
+    """A function in a spec that cannot be sent to the trainer processes."""
 
     __module__ = "rnnsweep"
 
@@ -70,15 +68,14 @@ def functions_as_entries(given: Mapping[str, object]) -> Iterator[dict[str, str]
         for key, function in functions.items():
             if not _source_of(function):
                 raise FunctionUnusable(
-                    f"{key}: expected a function of a file or of a notebook; the source text of"
-                    f" {function.__name__} cannot be read, because it was typed at a prompt or"
-                    f" piped into Python: {_ADVICE}"
+                    f"{key}: the source of {function.__name__} cannot be read, because it was typed"
+                    f" at a prompt or piped into Python: {_ADVICE}"
                 )
         by_name = {function.__name__: function for function in functions.values()}
         if len(by_name) < len(functions):
             raise FunctionUnusable(
-                f"{' and '.join(functions)}: expected functions with different names; received two"
-                f" of the name {next(iter(by_name))!r}: rename one"
+                f"{' and '.join(functions)}: two functions have the name {next(iter(by_name))!r}:"
+                " rename one"
             )
         folder = stack.enter_context(TemporaryDirectory(prefix="rnnsweep-functions-"))
         _write_package(Path(folder), by_name)
@@ -247,9 +244,9 @@ def _pickled(
         Pickler(file).dump(dict(functions))
     except Exception as error:  # noqa: BLE001  (whatever a value raises when it is pickled)
         raise FunctionUnusable(
-            f"workload: {' and '.join(functions)} cannot be sent to trainer processes, with a value"
-            f" of the session that is used there ({type(error).__name__}: {error}): make the value"
-            f" inside the function, or {_ADVICE}"
+            f"workload: {' and '.join(functions)} cannot be sent to trainer processes, because of a"
+            f" value of this session ({type(error).__name__}: {error}): create the value inside the"
+            f" function, or {_ADVICE}"
         ) from None
     # Files first: they are registered before a function is restored.
     return bytes(cloudpickle.dumps({"files": dict(files), "functions": file.getvalue()}))

@@ -58,10 +58,10 @@ class CpuClaims:
     _shares: bool = False
 
     def claim(self, number: int) -> tuple[int, ...]:
-        """Claim so many CPUs that no other trainer has, or keep those that are claimed already.
+        """Claim `number` CPUs that no other trainer has, or keep those that are claimed already.
 
-        They are shared with another cluster if it holds too many for longer than `patience_s`.
-        Raise `CpusTaken` if trainers of this one do.
+        If another cluster holds too many for longer than `patience_s`, they are shared with it.
+        Raise `CpusTaken` if trainers of this cluster hold them.
         """
         # Neighbouring numbers from a multiple of `number` are preferred: trainers of one size never
         # split each other's neighbourhoods.
@@ -82,8 +82,8 @@ class CpuClaims:
                 break
             time.sleep(0.1)
         raise CpusTaken(
-            f"the trial needs {number} CPU{'' if number == 1 else 's'} of its own; of the "
-            f"{len(usable)} CPUs that Ray's worker may use here, other trainers hold too many"
+            f"the trial needs {number} free CPU{'' if number == 1 else 's'}, and other trainers "
+            f"hold too many of the {len(usable)} CPUs that Ray's worker may use here"
         )
 
     def release(self) -> None:

@@ -43,7 +43,7 @@ class TrainerGone(RuntimeError):
         names = {-number.value: number.name for number in signal.Signals}
         ended = f"ended with exit status {returncode}"
         if returncode < 0:
-            ended = f"was ended by {names.get(returncode, f'signal {-returncode}')}"
+            ended = f"was killed by {names.get(returncode, f'signal {-returncode}')}"
         super().__init__(f"the trainer process {ended}")
         self.returncode = returncode
 
@@ -86,7 +86,7 @@ class TrainerProcess(contextlib.AbstractContextManager["TrainerProcess"]):
         while self.alive and self._handle is self._reaper:
             if time.monotonic() > until_s:  # a network file system that does not answer, say
                 self.kill()
-                raise TimeoutError(f"it has not begun within {_LONGEST_START_S:.0f} seconds")
+                raise TimeoutError(f"it did not start within {_LONGEST_START_S:.0f} seconds")
             time.sleep(0.01)
             with contextlib.suppress(psutil.Error, IndexError):  # not forked yet
                 self._handle = self._reaper.children()[0]

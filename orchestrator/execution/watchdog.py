@@ -84,16 +84,16 @@ class Watchdog:
             self._cpu_s = max(self._cpu_s, used_s)
         used_mib = max(self.trainer.memory_mib(), self._family_mib)
         if limits.memory_mib is not None and used_mib > limits.memory_mib:
-            message = f"the trainer used {used_mib:.0f} MiB; limits.memory_mib allows"
-            raise TrialFailed("out_of_memory", f"{message} {limits.memory_mib}")
+            message = f"the trainer used {used_mib:.0f} MiB, more than limits.memory_mib"
+            raise TrialFailed("out_of_memory", f"{message} ({limits.memory_mib})")
         if memory_share() > _NODE_MEMORY_LIMIT:
             message = f"the node's memory was {_NODE_MEMORY_LIMIT:.0%} full"
             raise TrialFailed("out_of_memory", f"{message}; the trainer used {used_mib:.0f} MiB")
         if self._spent_s + now - self._began > limits.trial_s:
-            message = f"took longer than limits.trial_s allows ({limits.trial_s:g} s)"
+            message = f"took longer than limits.trial_s ({limits.trial_s:g} s)"
             raise TrialFailed("time_limit", message)
         if now - self._active > limits.idle_s:
-            message = f"neither an event nor CPU time for {limits.idle_s:g} s (limits.idle_s)"
+            message = f"no progress and no CPU use for {limits.idle_s:g} s (limits.idle_s)"
             raise TrialFailed("hung", message)
 
 
@@ -103,10 +103,10 @@ def failure_of(error: BaseException, oom_kills_before: int | None) -> tuple[Fail
         case TrialFailed():
             return error.reason, str(error)
         case ProtocolError():
-            return "protocol", f"the trainer wrote a line that is no event: {error}"
+            return "protocol", f"the trainer wrote a line that is not an event: {error}"
         case TrainerGone():
             if error.returncode == -signal.SIGKILL and oom_kills() != oom_kills_before:
-                return "out_of_memory", f"{error}: the kernel's out-of-memory killer was at work"
+                return "out_of_memory", f"{error}, by the kernel's out-of-memory killer"
             return "crash", str(error)
     return "crash", f"the trainer process could not be started: {error}"
 

@@ -18,7 +18,7 @@ from orchestrator.execution.trainer_process import trainer_command, trainer_envi
 from orchestrator.spec import SweepSpec, load_spec
 from orchestrator.spec.model_probes import model_probes, varied_settings
 from orchestrator.spec.reading import refuse_file
-from orchestrator.spec.spec_errors import ProblemAtPath, SpecError, nearest
+from orchestrator.spec.spec_errors import ProblemAtPath, SpecError, nearest, stated
 from workloads.backends.registry import backends
 from workloads.eligibility import is_installed
 from workloads.failures import LESS_MEMORY, SAME_DATA
@@ -111,9 +111,8 @@ def check_user_code(
     tell = tell or (lambda _: None)
     if places := list(training_on_import(spec.workload_name)):
         tell(
-            f"{spec.name}: {', '.join(places)} seems to train a model while the file is imported,"
-            " in each process that checks or trains yours: remove it, or put it under"
-            ' if __name__ == "__main__":'
+            f"{spec.name}: {', '.join(places)} seems to train a model when the file is imported,"
+            ' which each trainer does: remove it, or put it under if __name__ == "__main__":'
         )
     if spec.model is None:
         expect_importable(spec, on_cluster=on_cluster)
@@ -130,8 +129,7 @@ def check_user_code(
     for fault in faults.values():
         if fault.setting is not None and fault.setting in spec.search.space:
             path = ("search", "space", fault.setting)
-            expected = "a fixed setting: the data depend on it"
-            raise refuse([ProblemAtPath(path, expected, "a searched parameter", fault.text)])
+            raise refuse([stated(path, "the data depend on it, so it must be fixed", fault.text)])
     refused = [fault.text for fault in faults.values() if fault.kind == "refused"]
     if refused or (faults and not facts):
         raise OwnModelUnusable(name, next(iter(refused), next(iter(faults.values())).text))
@@ -194,13 +192,13 @@ def _ask_child(request: InspectionRequest, environment: Mapping[str, str]) -> In
         said = "\n".join(done.stderr.strip().splitlines()[-3:])
         if done.returncode == -signal.SIGKILL:
             advice = (
-                "its process was killed while it built the model or loaded the data, as the system"
-                f" does if no memory is left: {LESS_MEMORY}, or load fewer samples"
+                "its process was killed while it built the model or loaded the data, probably for"
+                f" lack of memory: {LESS_MEMORY}, or load fewer samples"
             )
         else:
             advice = (
                 f"its process ended with exit status {done.returncode} while it built the model or"
-                " loaded the data: let it raise an error instead, which is shown with its line"
+                " loaded the data: raise an error there instead, to see its line here"
             )
         fault = ModelFault("failed", f"{advice}{said and f'. It said: {said}'}")
         return InspectionAnswer(fault)
@@ -213,8 +211,8 @@ def _expect_one_folder(name: str) -> None:
     folders = dict.fromkeys(str(path.parent) for path in paths)
     if len(folders) > 1:
         raise Refusal(
-            f"model: {name}: expected both functions in modules of one folder; received"
-            f" {' and '.join(folders)}: write a function next to the model that calls the other one"
+            f"model: {name}: the two functions are in different folders"
+            f" ({' and '.join(folders)}). Move them into one, because the code is copied from there"
         )
 
 
@@ -225,7 +223,7 @@ def _expect_equal_data(name: str, facts: Mapping[str, ModelFacts]) -> None:
         shown = "; ".join(f"{backend}: {digest}" for backend, digest in digests.items())
         raise OwnModelUnusable(
             name,
-            f"expected the same data on every backend; received {shown}: {SAME_DATA}",
+            f"its data differ between backends ({shown}): {SAME_DATA}",
         )
 
 
@@ -242,11 +240,11 @@ def _problems(spec: SweepSpec) -> Iterator[ProblemAtPath]:
         *OUTSIDE_OBJECTIVES,
         *COST_METRICS,
     )
-    hint = "" if spec.data else "random data have times only: name a function that loads yours"
+    hint = "" if spec.data else "random data give times only: name a function that loads your data"
     for name in spec.search.objectives:
         if name not in known:
             why_none = "only predictions are timed" if spec.data else "the data are random"
-            of_model = ", ".join(learned) or f"none, as {why_none}"
+            of_model = ", ".join(learned) or f"none, because {why_none}"
             time = "step_ms" if spec.measure.of == "train" else "predict_ms"
             expected = f"a metric of {spec.model} ({of_model}), or of every trial (such as {time})"
             path = ("search", "objectives", name)
@@ -256,9 +254,10 @@ def _problems(spec: SweepSpec) -> Iterator[ProblemAtPath]:
         received = ", ".join(spec.search.objectives)
         yield ProblemAtPath(("search", "pruner"), expected, received, hint)
     if spec.settings.get("target_accuracy") is not None and "val_accuracy" not in learned:
-        expected = "a model with the metric accuracy, whose target it is"
-        received = f"metrics {', '.join(learned)}" if learned else "random data"
-        yield ProblemAtPath(("settings", "target_accuracy"), expected, received, hint)
+        text = "needs a model with the metric accuracy"
+        if learned:
+            text += f"; yours has {', '.join(learned)}"
+        yield stated(("settings", "target_accuracy"), text, hint)
 
 
 def expect_importable(spec: SweepSpec, *, on_cluster: bool) -> None:

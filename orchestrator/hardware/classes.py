@@ -72,12 +72,12 @@ def no_gpu_class_reason(node: Node) -> str | None:
     """Return why GPUs that the node has are not among its hardware classes; None where they are."""
     host, profile, terms = node.profile.hostname, node.profile, node.profile.gpu_terms
     if profile.gpus and not node.gpus:
-        return f"Ray has no GPU of {host} to give, which {terms.library} shows there"
+        return f"{terms.library} shows a GPU on {host}, but its Ray node has none"
     if len(node.gpu_names) > 1:
         return (
-            f"{host} has unlike GPUs ({', '.join(node.gpu_names)}), and a trial"
-            " could be given any of them; a run on that machine alone (without an address) takes"
-            f" equal ones by {terms.visibility_variable}"
+            f"{host} has different GPUs ({', '.join(node.gpu_names)}), and Ray could give a trial"
+            " any of them. Run on that machine without an address, and choose equal GPUs with"
+            f" {terms.visibility_variable}"
         )
     unfit = [gpu for gpu in profile.gpus if gpu.no_class_reason is not None]
     if unfit:

@@ -68,5 +68,5 @@ def parse_nodes(content: bytes, source: str) -> tuple[Node, ...]:
 
 
 def _no_listing(source: str, error: Exception) -> Refusal:
-    text = "expected a file of `rnnsweep hardware --format json`; received"
-    return Refusal(f"{source}: {text} {one_line(error)}")
+    text = "not a file that `rnnsweep hardware --format json` wrote"
+    return Refusal(f"{source}: {text} ({one_line(error)})")

@@ -145,7 +145,7 @@ class Node:
 
     @classmethod
     def of_class(cls, ref: HardwareRef, gpus: int = 1) -> Self:
-        """Return a node of a class that is known from trials alone, with so many GPUs."""
+        """Return a node of a class that only trials have recorded, with this number of GPUs."""
         devices = tuple(Gpu(i, ref.gpu, str(i), None) for i in range(gpus)) if ref.gpu else ()
         profile = NodeProfile(
             "", ref.cpu_model, ref.cpus, 0, devices, None, "", "", cpu_part=ref.cpu_part

@@ -58,7 +58,7 @@ def _arms(plan: Plan) -> Iterator[str]:
         yield f"runs   {planned.arm}" + (f" ({nodes} nodes)" if nodes != 1 else "")
     awaited = Counter((arm.arm.hardware, arm.entry.wait_s) for arm in plan.awaited)
     for (hardware, wait_s), arms in awaited.items():
-        yield f"waits  up to {wait_s:g} s for {hardware}: {counted(arms, 'arm')}, not counted above"
+        yield f"waits  up to {wait_s:g} s for {hardware} ({counted(arms, 'arm')} not counted above)"
     refused: dict[tuple[str, str], list[str]] = {}
     for arm in plan.impossible:
         refused.setdefault((arm.arm.hardware, arm.reason), []).append(arm.arm.short_name)
@@ -84,21 +84,20 @@ def _too_few(spec: SweepSpec, plan: Plan) -> Iterator[str]:
         how = f"--set search.configs={FEWEST_BLOCKS}"
         if size is not None and size < FEWEST_BLOCKS:
             how += ", with more values in search.space"
-    yield f"{few} cannot decide any comparison; {enough} can: {how}"
+    yield f"{few} give no verdict, {enough} can: {how}"
 
 
 def _models(spec: SweepSpec, plan: Plan) -> Iterator[str]:
     """Write which different models are compared, and by which results besides speed."""
     results = [name for name in spec.search.objectives if find_metric(name).is_result]
     if models := different_models(plan.arms):
-        decide = "decide" if len(results) > 1 else "decides"
         what = " and ".join(results) or "accuracy"
-        yield f"different models ({', '.join(models)}): {what} {decide} as well as speed"
+        yield f"different models ({', '.join(models)}): compare {what}, not only speed"
 
 
 def _data(spec: SweepSpec) -> Iterator[str]:
     if spec.model is not None and spec.data is None:
-        yield "random data: times only, no losses and no metrics of the model"
+        yield "random data: only times are compared, not losses or metrics"
 
 
 def _order(spec: SweepSpec) -> Iterator[str]:
@@ -106,11 +105,11 @@ def _order(spec: SweepSpec) -> Iterator[str]:
     facts, chosen = spec.model_facts, spec.settings.get("shuffle")
     carried = facts.carried if facts else ()
     if carried and chosen is None:
-        yield f"batches in the order of the data: {', '.join(carried)} carries its state on"
+        yield f"batches keep the order of the data, because {', '.join(carried)} is stateful"
     elif carried and chosen:
-        yield f"batches are shuffled, although {', '.join(carried)} carries its state on"
+        yield f"batches are shuffled, although {', '.join(carried)} is stateful"
     elif spec.model is not None and chosen is False:
-        yield "batches in the order of the data (settings.shuffle)"
+        yield "batches keep the order of the data (settings.shuffle)"
 
 
 def _left_out(spec: SweepSpec) -> Iterator[str]:
@@ -125,16 +124,14 @@ def _measuring(plan: Plan) -> Iterator[str]:
     """Write how arms are timed, and why trainers are fresh."""
     if any(arm.measure == "timing" for arm in plan.arms):
         timing = plan.timing
-        are_timed = "are not trained to the end"
-        if timing.timed_work == "predict":
-            are_timed = "predict whole batches, without training"
+        work = "predict whole batches" if timing.timed_work == "predict" else "train"
         yield (
-            f"[timing]: arms take turns and {are_timed}: "
-            f"{timing.least} to {timing.most} slices of {timing.slice_s:g} s each, until each "
-            f"ratio of a round is known to ± {100 * timing.interval:.3g} %"
+            f"[timing]: arms take turns and {work} for {timing.least} to {timing.most} slices of "
+            f"{timing.slice_s:g} s each, until each ratio of a round is known to ± "
+            f"{100 * timing.interval:.3g} %"
         )
     if plan.fresh_trainer_reason:
-        yield f"each trial in a fresh trainer process: {plan.fresh_trainer_reason}"
+        yield f"each trial has a fresh trainer process, because {plan.fresh_trainer_reason}"
 
 
 def _search(spec: SweepSpec, plan: Plan) -> Iterator[str]:
@@ -142,14 +139,13 @@ def _search(spec: SweepSpec, plan: Plan) -> Iterator[str]:
     sampler, pruner = spec.search.sampler, spec.search.pruner
     if sampler.learns and sampler.sees and plan.blocks > sampler.sees:
         yield (
-            f"learns from the {sampler.sees} latest blocks that are finished "
-            f"(with each more, {sampler.name} takes longer to suggest one)"
+            f"{sampler.name} learns from the {sampler.sees} latest finished blocks, to stay fast"
         )
     if pruner:
-        start = f"may prune blocks by {pruner.name}, from epoch {pruner.first_epoch} on"
+        start = f"{pruner.name} may prune blocks from epoch {pruner.first_epoch} on"
         if pruner.startup_blocks:
-            start += f", once {pruner.startup_blocks} blocks are complete"
-        yield f"{start}: one arm decides for all, the baseline's if the objectives read it"
+            start += f", after {pruner.startup_blocks} complete blocks"
+        yield f"{start}; one arm decides, the baseline if the objectives read it"
 
 
 def _open_blocks(spec: SweepSpec, plan: Plan) -> Iterator[str]:
@@ -159,9 +155,9 @@ def _open_blocks(spec: SweepSpec, plan: Plan) -> Iterator[str]:
     if len(groups) < 2 or limit is None or limit >= plan.blocks:
         return
     yield (
-        f"open   {limit} of {plan.blocks} blocks at once (search.open_blocks), "
-        f"so that {spec.search.sampler.name} learns from their results. Fast hardware may wait for "
-        f"the hardware that the objectives read. To avoid that: {_cure(spec, plan)}"
+        f"open   {limit} of {plan.blocks} blocks at once (search.open_blocks), so that "
+        f"{spec.search.sampler.name} learns from their results. Fast hardware may wait for slow "
+        f"hardware that the objectives read. To avoid that: {_cure(spec, plan)}"
     )
 
 

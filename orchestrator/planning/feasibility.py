@@ -56,8 +56,8 @@ def absence_reason(entry: HardwareEntry, hardware: Sequence[HardwareClass]) -> s
     if not labelled:
         pairs = {pair for node in nodes.values() for pair in node.labels.items()}
         present = ", ".join(sorted(f"{k}={v}" for k, v in pairs if k != _NODE_ID))
-        others = f"present: {present}" if present else "none has any"
-        return f"no node has the labels {labels_text(entry.labels)}; {others}"
+        others = f"labels of the nodes: {present or 'none'}"
+        return f"no node has the labels {labels_text(entry.labels)} ({others})"
     selector = entry.selector
     for node in labelled:  # GPUs that are unlike form no class
         unusable = [node.gpu_class(gpu.name) for gpu in node.profile.gpus]
@@ -65,7 +65,7 @@ def absence_reason(entry: HardwareEntry, hardware: Sequence[HardwareClass]) -> s
         if is_meant and (why := no_gpu_class_reason(node)):
             return why
     if selector is None:
-        return "no node of these labels takes trials"
+        return "no node with these labels takes trials"
     faults = "".join(  # a GPU that does not answer may be meant
         f"; on {node.profile.hostname}, {fault}"
         for node in labelled
@@ -80,7 +80,8 @@ def absence_reason(entry: HardwareEntry, hardware: Sequence[HardwareClass]) -> s
     names = [hardware_class.name for hardware_class in hardware]
     near = nearest(selector, ["cpu", "gpu", *names])
     present = ", ".join(map(repr, names))
-    return f"no node is of this class; present: {present}{f' ({near})' if near else ''}{faults}"
+    hint = f" ({near})" if near else ""
+    return f"no node is of this class; the classes here: {present}{hint}{faults}"
 
 
 def unusable_reason(entry: HardwareEntry, hardware: HardwareClass) -> str | None:
@@ -88,7 +89,7 @@ def unusable_reason(entry: HardwareEntry, hardware: HardwareClass) -> str | None
     smallest = min(min(node.cpus, node.profile.cpus) for node in hardware.nodes)
     has = f"a node of {hardware.name} has {counted(smallest, 'CPU')}"
     if entry.cpus is not None and hardware.device == "cpu":
-        return "cpus: a CPU arm takes its whole node; threads limits how much of it is used"
+        return "cpus: a CPU arm takes its whole node; use threads to limit the trainer"
     if entry.cpus is not None and entry.cpus > smallest:
         return f"cpus: {entry.cpus} for a trial, but {has}"
     if entry.threads is not None and entry.threads > smallest:

@@ -1,4 +1,4 @@
-"""Fleets to plan with: so many nodes of hardware classes, or the nodes of saved listings."""
+"""Fleets to plan with: numbers of nodes of hardware classes, or the nodes of saved listings."""
 
 import difflib
 import re
@@ -54,8 +54,8 @@ def read_fleet(text: str, samples: Sequence[Node]) -> tuple[Node, ...]:
         is_file = name.endswith(".json")
         if not name or (match["count"] is None and not is_file) or not 0 < count <= _MOST:
             raise Refusal(
-                f"--nodes: expected numbers of nodes, such as '4 x NVIDIA T4, 8 x lab.json' (at "
-                f"most {_MOST:,}); received {part.strip()!r}"
+                "--nodes: expected a number of nodes and their class, such as '4 x NVIDIA T4, 8 x "
+                f"lab.json' (at most {_MOST:,}); received {part.strip()!r}"
             )
         nodes += count * (read_nodes(Path(name)) if is_file else (_node_of(name, samples),))
     return tuple(replace(node, id=f"{number}") for number, node in enumerate(nodes))
@@ -70,7 +70,7 @@ def _node_of(name: str, samples: Sequence[Node]) -> Node:
     near = [names[text] for text in difflib.get_close_matches(name.lower(), names, cutoff=0.4)]
     choices = [node.main_class for node in matching] or near or refs
     raise Refusal(
-        f"--nodes: expected {'one class' if matching else 'a class'} that is here or has trials in "
-        f"this sweep ({'; '.join(dict.fromkeys(map(str, choices)))}); received {name!r}. For other "
-        "nodes, save `rnnsweep hardware --format json` there, and name that file"
+        f"--nodes: {name!r} means {'several classes' if matching else 'no class'} of this machine "
+        f"or this sweep ({'; '.join(dict.fromkeys(map(str, choices)))}). For other nodes, save "
+        "`rnnsweep hardware --format json` there, and name the file"
     )

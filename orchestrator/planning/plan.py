@@ -278,6 +278,6 @@ def _absence_reason(
     if entry.wait_s is None:
         return reason
     if waiting == "over":
-        return f"{reason}; none came within {entry.wait_s:g} s (wait_s)"
+        return f"{reason}; no such node came within {entry.wait_s:g} s (wait_s)"
     on_cluster = f"a run on a cluster ({as_typed('--address', 'address')})"
-    return f"{reason}; {on_cluster} waits {entry.wait_s:g} s for one"
+    return f"{reason}; {on_cluster} would wait {entry.wait_s:g} s for one"

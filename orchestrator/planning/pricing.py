@@ -167,7 +167,7 @@ def describe_prices(prices: Sequence[AnyPrice], hardware: Iterable[HardwareUse])
     for name, arms in Counter(hardware).items():
         price, sharing = price_of(name, prices), "its" if arms > 1 else ""
         cost = _basis(price, measured=True, sharing=sharing) if price else None
-        lines.append(f"  costs  {name}: {cost or 'no price in the spec, so no cost'}")
+        lines.append(f"  costs  {name}: {cost or 'none, because the spec has no price'}")
     return lines
 
 

@@ -56,7 +56,7 @@ _RESULT_MIB = 256
 
 
 class QueryError(Refusal, ValueError):
-    """An error in a query; the message shows the line, with carets below the position."""
+    """A query that cannot run; the message shows the line, with carets below the position."""
 
     __module__ = "rnnsweep"
 

@@ -37,9 +37,9 @@ class Report:
         return to_fragment(short_report(self.summary))
 
     def save(self, path: str | Path) -> None:
-        """Write the whole report in the format of the suffix of `path`: `.html`, `.md`, `.json`.
+        """Write the whole report to a file; its suffix decides the format.
 
-        Raise ValueError for another suffix.
+        The suffixes are `.html`, `.md`, `.json` and `.txt`. Raise `ValueError` for another one.
         """
         path = Path(path)
         form = next((form for form, suffix in SUFFIXES.items() if suffix == path.suffix), None)

@@ -35,9 +35,9 @@ _T = TypeVar("_T")
 class UserClassError(Exception):
     """A user's class that cannot be used; `option` is the wrong one of its arguments, if one is."""
 
-    def __init__(self, expected: str, received: str, hint: str = "", *, option: str = "") -> None:
-        super().__init__(f"expected {expected}; received {received}")
-        self.expected, self.received, self.hint, self.option = expected, received, hint, option
+    def __init__(self, reason: str, hint: str = "", *, option: str = "") -> None:
+        super().__init__(reason)
+        self.reason, self.hint, self.option = reason, hint, option
 
 
 def is_user_class(name: str) -> bool:
@@ -88,8 +88,8 @@ class UserSampler(SamplerKind):
     @pydantic.model_validator(mode="after")
     def _without_seed(self) -> UserSampler:
         if "seed" in self.options:
-            expected = "no seed: each block gets its own, from the seed of the sweep"
-            context = {"expected": expected, "received": str(self.options["seed"]), "key": "seed"}
+            text = "remove it: each block has its own seed, from the seed of the sweep"
+            context = {"expected": "", "received": text, "key": "seed"}
             raise PydanticCustomError("refusal", "{expected}", context)
         return self
 
@@ -125,18 +125,19 @@ def _import_class(name: str, base: type[_T]) -> type[_T]:
         with _code_folders_on_path():
             module = importlib.import_module(module_name)
     except (Exception, SystemExit) as error:
-        expected, hint = f"{module_name}, a module that can be imported", ""
+        hint = ""
         if isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(
             f"{error.name}."
         ):
             hint = "put the module next to the spec file, or install its package"
-        raise UserClassError(expected, describe_user_error(error, name), hint) from error
+        reason = f"cannot import {module_name}: {describe_user_error(error, name)}"
+        raise UserClassError(reason, hint) from error
     found = getattr(module, class_name, None)
+    if found is None:
+        raise UserClassError(f"{module_name} has no class {class_name}")
     if not isinstance(found, type) or not issubclass(found, base):
-        kind = "a class" if isinstance(found, type) else type(found).__name__
-        received = "no such name" if found is None else f"{kind} that is none"
-        expected = f"a subclass of optuna.{base.__module__.split('.')[1]}.{base.__name__}"
-        raise UserClassError(f"{expected} in {module_name}", f"{class_name}: {received}")
+        wanted = f"optuna.{base.__module__.split('.')[1]}.{base.__name__}"
+        raise UserClassError(f"{class_name} of {module_name} is not a subclass of {wanted}")
     return found
 
 
@@ -147,13 +148,13 @@ def _construct(cls: type[_T], arguments: Mapping[str, Any]) -> _T:
     except TypeError as error:
         taken = [name for name in signature.parameters if name != "seed"]
         unknown = next((name for name in arguments if name not in taken), "")
-        expected = f"the arguments of {cls.__name__} ({', '.join(taken) or 'none'})"
-        raise UserClassError(expected, str(error), option=unknown) from error
+        reason = f"{cls.__name__} has other arguments ({', '.join(taken) or 'none'}): {error}"
+        raise UserClassError(reason, option=unknown) from error
     try:
         return cls(**arguments)
     except Exception as error:
-        received = describe_user_error(error, f"{cls.__module__}:{cls.__name__}")
-        raise UserClassError(f"arguments that {cls.__name__} accepts", received) from error
+        reason = describe_user_error(error, f"{cls.__module__}:{cls.__name__}")
+        raise UserClassError(f"{cls.__name__} refuses its arguments: {reason}") from error
 
 
 @contextmanager

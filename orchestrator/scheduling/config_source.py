@@ -16,7 +16,7 @@ class ConfigSource(Protocol):
     """
 
     def suggest(self, index: int) -> Config | None:
-        """Return the config of block `index`, unlike all earlier ones; None if none is left."""
+        """Return the config of block `index`, which no earlier block has; None if none is left."""
 
     def replay(self, index: int, config: Config) -> None:
         """Take over a block that an earlier start suggested."""

@@ -154,7 +154,7 @@ class LaneIndex:
         return min((index for index in oldest if index is not None), default=None)
 
     def has_blocks_for(self, queue: LaneQueue, count: int) -> bool:
-        """Return whether at least so many blocks have trials for a lane which no lane has yet."""
+        """Return whether at least this number of blocks has unassigned trials for a lane."""
         first = (itertools.islice(self.unassigned[group], count) for group in queue.groups)
         return len(set[int]().union(*first)) >= count
 

@@ -77,7 +77,7 @@ class RetryPolicy:
         preempted_too = f", in {preempted} of them with its node" if preempted else ""
         return FailureRecord(
             "lost",
-            f"the worker was lost in each of {lost} attempts{preempted_too}"
+            f"the worker was lost in all of {lost} attempts{preempted_too}"
             " (limits.attempts, limits.preemptions)",
         )
 
@@ -234,5 +234,5 @@ class Recovery:
         counts = ", ".join(f"{waiting[use]} on {use}" for use in sorted(waiting, key=str))
         raise Stopped(
             f"no node is left for some hardware, and none came within {self.wait_s:.0f} seconds"
-            f" (limits.node_wait_s); trials that wait: {counts}"
+            f" (limits.node_wait_s); waiting trials: {counts}"
         )

@@ -43,15 +43,12 @@ def expect_runnable(spec: SweepSpec, plan: Plan) -> None:
         read_arms = arms_read(objective, plan.arms)
         reads = f"{sweep}: objective {metric} reads only {objective.over}"
         if not read_arms:
-            raise NothingToRun(
-                f"{reads}, expected an arm that can run here; these cannot{_impossible_arms(plan)}"
-            )
+            raise NothingToRun(f"{reads}, which cannot run here{_impossible_arms(plan)}")
         is_of_slices = metric in sliced_objectives(spec.measure.of)
         if not is_of_slices and all(arm.measure == "timing" for arm in read_arms):
             raise NothingToRun(
-                f"{reads}, expected an arm that is trained whole, received only arms with"
-                " measure: timing: set measure: full in an entry of arms.hardware, or choose an"
-                " objective such as step_ms"
+                f"{reads}, which is only timed. Set measure: full in an entry of arms.hardware, or"
+                " choose an objective such as step_ms"
             )
     _pick_baseline(spec, plan)
 

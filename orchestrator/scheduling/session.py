@@ -97,7 +97,7 @@ class Session:
         self._report_stopped_arms()
 
     def retry(self, assignment: Assignment, slot_s: float) -> None:
-        """Try the round of a lost attempt again, which had its slot for so many seconds."""
+        """Try the round of a lost attempt again, after it had its slot for `slot_s` seconds."""
         self._write_to_journal(AttemptLost(time.time(), [*assignment.keys], slot_s))
         self.dispatcher.give_back(assignment)
         self.watcher.attempt_lost(assignment)
@@ -121,9 +121,9 @@ class Session:
             return
         for metric in self.dispatcher.suggestions.unread:
             self.watcher.warn(
-                f"search.objectives: each arm that {metric} reads is stopped (over: "
-                f"{search.objectives[metric].over}). The other arms continue, but the sampler "
-                "learns nothing from their blocks, and prunes none: stop, and resume after a fix"
+                f"search.objectives: every arm that {metric} reads has stopped (over: "
+                f"{search.objectives[metric].over}). The other arms continue, but nothing is "
+                "learned or pruned any more. To avoid that, stop, and resume after a fix"
             )
 
     def take_progress(self, assignment: Assignment, progress: JobProgress) -> bool:
@@ -168,17 +168,17 @@ class Session:
         """Warn, once, of an objective that a complete trial, or its pruner, has no metric for."""
         outcome = finished.outcome
         read = self.dispatcher.suggestions.objectives_of(finished.trial.arm)
-        seen, searched = set(outcome.metrics), "a trial's metrics"
+        seen, searched = set(outcome.metrics), "metrics"
         if self.spec.search.pruner:
             seen.intersection_update(*([epoch.metrics for epoch in outcome.epochs] or [{}]))
-            searched += " and the metrics of its epochs, for the pruner"
+            searched += " that the pruner can use"
         missing = [name for name in read if name not in seen]
         if outcome.status == "complete" and missing and not self._has_warned_of_objectives:
             self._has_warned_of_objectives = True
             self.watcher.warn(
-                f"search.objectives: expected {', '.join(missing)} among {searched}, "
-                f"received {', '.join(sorted(seen)) or 'none'}. The sampler sees blocks "
-                "without it as failed: stop, and correct the spec or the workload"
+                f"search.objectives: a trial did not report {', '.join(missing)} ({searched}: "
+                f"{', '.join(sorted(seen)) or 'none'}). For the sampler, its block has failed: "
+                "stop, and correct the spec or the workload"
             )
 
     def request(self, trial: Trial) -> TrialRequest:

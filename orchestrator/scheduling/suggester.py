@@ -97,7 +97,7 @@ class Suggester:
         self._seen: set[str] = set()
 
     def suggest(self, index: int) -> Config | None:
-        """Return the config of block `index`, unlike all earlier ones; None if none is left.
+        """Return the config of block `index`, which no earlier block has; None if none is left.
 
         If a sampler only repeats itself, the config is drawn at random.
         """
@@ -227,7 +227,7 @@ def _expect_in_space(config: Config, search: Search) -> None:
     """Raise `ValueError` for a value that a sampler of the user's took from outside the space."""
     for name, value in config.items():
         if not search.space[name].contains(value):
-            raise ValueError(f"it suggested {name}: {value!r}, which search.space does not have")
+            raise ValueError(f"it suggested {name}: {value!r}, outside of search.space")
 
 
 def _suggest_config(trial: optuna.Trial, search: Search) -> Config:

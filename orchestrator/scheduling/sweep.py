@@ -102,13 +102,15 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RunResult:
-    """The end of a start of a sweep.
+    """The result of a run; `print` and notebooks show its answer.
 
-    `record` is what the store has now; `refused` are the reasons, by trial key, why it never takes
-    some trials. `warnings` name the models that it has not taken, and say if the study for
-    `optuna-dashboard` was not written; the next start tries again.
-    `summary` is what the report says, if this start made a report: an earlier start may have made
-    the same report.
+    Attributes:
+        record: The sweep with all finished trials.
+        stopped: Why the run ended early; None if it is complete.
+        refused: The trials that MLflow rejected: their keys, with reasons.
+        warnings: Models that MLflow did not take, or that the study for `optuna-dashboard` was not
+            written; the next run tries again.
+        summary: The numbers of the report; None if an earlier run made the same report.
     """
 
     record: SweepRecord
@@ -134,7 +136,7 @@ class RunResult:
 
     @property
     def report(self) -> Report:
-        """The report of what is complete."""
+        """The report on the complete trials."""
         from orchestrator.report.render import summarise  # noqa: PLC0415  (SciPy)
         from orchestrator.report.shown import Report  # noqa: PLC0415
 

@@ -233,7 +233,7 @@ class BlockSearch(Searcher):
             self._report_lost_worker(trial_id)
             return
         raise Stopped(
-            f"no worker of Ray has started on {node.profile.hostname or 'this machine'} within"
+            f"no Ray worker has started on {node.profile.hostname or 'this machine'} within"
             f" {_LONGEST_START_S:.0f} seconds"
         )
 
@@ -312,8 +312,8 @@ class _Scheduler(FIFOScheduler):
         if time.monotonic() - self._pending_s.setdefault(trial_id, time.monotonic()) > _START_S:
             self._pending_s[trial_id] = math.inf
             self._search.recovery.session.watcher.warn(
-                f"nothing has begun on {assignment.lane.node.profile.hostname} for {_START_S:.0f}"
-                " seconds: its CPUs or GPUs may be in use by another sweep, which this waits for"
+                f"nothing has started on {assignment.lane.node.profile.hostname} for {_START_S:.0f}"
+                " seconds: another sweep may be using its CPUs or GPUs. Waiting for it"
             )
 
     def on_trial_result(self, tune_controller: Any, trial: TuneTrial, result: Any) -> str:

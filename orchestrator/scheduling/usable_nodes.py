@@ -65,8 +65,8 @@ class UsableNodes:
             self._excluded.add(node.id)
             self.has_changed = True
             self.warn(
-                f"node {node.profile.hostname} is excluded: {count} rounds in a row failed there;"
-                " other nodes have its hardware"
+                f"node {node.profile.hostname} is excluded, because {count} rounds in a row failed"
+                " there; other nodes have the same hardware"
             )
 
     def exclude_gpu(self, node: Node, gpu: str) -> None:
@@ -92,9 +92,8 @@ class UsableNodes:
         for node_id in unusable.keys() - self._reported:
             self._reported.add(node_id)
             self.warn(
-                "a node has joined and is not used, as it cannot run rnnsweep:"
-                f" {unusable[node_id]}. Every node needs its dependencies, in the Python that Ray"
-                " runs in"
+                f"a node has joined, but cannot run rnnsweep: {unusable[node_id]}. Install its"
+                " dependencies there, in the Python that runs Ray"
             )
 
     def _replace_nodes(self, present: Sequence[Node]) -> None:
@@ -103,8 +102,8 @@ class UsableNodes:
         for node in self.nodes:
             if node.id not in ids_now:
                 self.warn(
-                    f"node {node.profile.hostname} has left; its trials go to other nodes of its"
-                    " hardware, or wait for one"
+                    f"node {node.profile.hostname} has left; its trials move to a node with the"
+                    " same hardware, or wait for one"
                 )
         self.has_changed |= ids_before != ids_now
         self.nodes = tuple(node for node in present if node.id in ids_before)
@@ -126,12 +125,12 @@ class UsableNodes:
         reason = ""
         if self._arms_on(used_before).keys() - self._arms_on([*used_before, node]).keys():
             self._excluded.add(node.id)
-            reason = "it has fewer CPUs than a trial takes (arms.hardware)"
+            reason = "it has fewer CPUs than a trial needs (arms.hardware)"
         elif not any(node.id in _node_ids(group) for group in self.lanes()):
             classes = ", ".join(hardware_class.name for hardware_class in classify([node]))
             reason = (
-                f"no arm of this start runs on {classes}; run the same command again after this"
-                " start to plan with that node"
+                f"no arm of this start runs on {classes}; to use it, run the same command again"
+                " afterwards"
             )
         blind = self.gpus.describe(node)
         if reason:

@@ -223,7 +223,7 @@ class Watcher:
         self._complete_blocks |= set(filter(self._has_all_trials, self._ended_by_block))
         retry = as_typed("--retry-failed", "retry_failed=True")
         if has_others:
-            self.warn(f"{reason}. Its other trials are not run; after a fix, {retry} runs them")
+            self.warn(f"{reason}. Its other trials are skipped. After a fix, {retry} runs them")
         else:
             self.warn(f"{reason}. After a fix, {retry} runs the failed trials again")
 
@@ -234,7 +234,7 @@ class Watcher:
     def blocks_decided(self, blocks: int, reason: str) -> None:
         """Show that no more blocks are needed; those that have begun are finished."""
         self.blocks_expected, self._is_open = len(self._begun_blocks), False
-        self.show_event(f"enough after {counted(blocks, 'block')}: {reason}", "message")
+        self.show_event(f"no more configs after {counted(blocks, 'block')}: {reason}", "message")
 
     def attempt_lost(self, assignment: Assignment) -> None:
         """Show that an attempt was lost with its worker, and that the round is retried."""

@@ -7,7 +7,14 @@ from orchestrator.core.selectors import ANY_IMPLEMENTATION, split_arm_text
 from orchestrator.core.trial import Config, ConfigValue
 from orchestrator.spec import space, workload_checks
 from orchestrator.spec.sections import HardwareEntry, MeasureSpec
-from orchestrator.spec.spec_errors import Path, ProblemAtPath, nearest, nearest_name, shown_value
+from orchestrator.spec.spec_errors import (
+    Path,
+    ProblemAtPath,
+    nearest,
+    nearest_name,
+    shown_value,
+    stated,
+)
 from orchestrator.spec.sweep_spec import SweepSpec
 from workloads.backends.registry import parse_known_implementation
 from workloads.implementations import ImplementationError
@@ -51,10 +58,10 @@ def _conditions(spec: SweepSpec) -> Iterator[ProblemAtPath]:
         if findings:
             return
         if space.activation(dimensions, name) is None:
-            received = " and ".join(dimension.when)
-            hint = f"{name} would never take part: see what {received} depend on"
-            at = (*_SPACE, name, "when")
-            yield ProblemAtPath(at, "conditions that can be met together", received, hint)
+            names = " and ".join(dimension.when)
+            text = f"no config meets the conditions on {names}, so {name} would never be used"
+            hint = f"see what {names} depend on"
+            yield stated((*_SPACE, name, "when"), text, hint)
 
 
 def _check_condition(
@@ -64,26 +71,21 @@ def _check_condition(
     path, names = (*_SPACE, name, "when", condition_name), list(spec.search.space)
     earlier = names[: names.index(name)]
     if condition_name not in earlier:
-        hint = ""
         if condition_name == name:
-            received = f"{name} itself"
+            hint = "a parameter cannot depend on itself"
         elif condition_name in names:
-            received, hint = f"the later {condition_name!r}", f"move {condition_name} above {name}"
+            hint = f"move {condition_name} above {name}"
         elif condition_name in spec.settings:
-            received = f"the fixed setting {condition_name!r}"
+            hint = f"{condition_name} is fixed by settings"
         else:
-            received, hint = (
-                f"the unknown parameter {condition_name!r}",
-                nearest(condition_name, earlier),
-            )
-        yield ProblemAtPath(path, f"a parameter defined before {name}", received, hint)
+            hint = nearest(condition_name, earlier)
+        expected = f"a parameter defined before {name}"
+        yield ProblemAtPath(path, expected, repr(condition_name), hint)
         return
     switch = spec.search.space[condition_name]
     if switch.count is None:
-        hint = f"give {condition_name} choices or a step"
-        yield ProblemAtPath(
-            path, "a parameter with a finite number of values", f"{condition_name}: a range", hint
-        )
+        text = f"{condition_name} is continuous, so it cannot be a condition"
+        yield stated(path, text, f"give {condition_name} choices or a step")
         return
     for value in values:
         if not switch.contains(value):
@@ -105,34 +107,31 @@ def _search(spec: SweepSpec) -> Iterator[ProblemAtPath]:
     search = spec.search
     needs_objective = search.sampler.learns and not search.listed
     if needs_objective and not search.objectives:
-        expected = "at least one objective, such as {val_accuracy: maximize}"
         without = [kind.word() for kind in sampling.SAMPLERS if not kind.learns]
-        hint = f"only {', '.join(without)} do without"
-        yield ProblemAtPath(("search", "objectives"), expected, "nothing", hint)
+        text = "missing: at least one objective, such as {val_accuracy: maximize}"
+        hint = f"samplers that need no objective: {', '.join(without)}"
+        yield stated(("search", "objectives"), text, hint)
     if search.listed:
         if search.sampler.configs_from != "list":
-            hint = "remove the sampler, or give the number of configs that it is to suggest"
-            expected = "list, or no sampler, with a list of configs"
-            yield ProblemAtPath(
-                ("search", "sampler"), expected, shown_value(search.sampler.name), hint
-            )
+            hint = "remove the sampler, or write the number of configs for it to suggest"
+            text = f"{search.sampler.name} has nothing to suggest: search.configs lists the configs"
+            yield stated(("search", "sampler"), text, hint)
         if search.space:
-            hint = "values that all configs share belong in settings"
-            received = f"{{{', '.join(search.space)}}}"
-            yield ProblemAtPath(_SPACE, "no space with a list of configs", received, hint)
+            hint = "remove it: values that all configs share belong in settings"
+            yield stated(_SPACE, "a list of configs has no space", hint)
     elif search.sampler.configs_from == "list":
         hint = "list each config, such as - {units: 64}, or name a sampler that suggests them"
         expected = "a list of configs, for sampler list"
         received = "auto" if search.auto else shown_value(search.configs)
         yield ProblemAtPath(_CONFIGS, expected, received, hint)
     elif search.configs is None and not search.is_grid:
-        hint = "or auto, for as many as it takes"
-        yield ProblemAtPath(_CONFIGS, "how many configs to try", "nothing", hint)
+        hint = "auto tries as many as the comparison needs"
+        yield stated(_CONFIGS, "missing: the number of configs to try", hint)
     elif search.auto is not None and search.space:
         size, least = search.size(), search.auto.at_least
         if size is not None and size < least:
             expected = f"a space of at least {least} configs (search.configs.at_least)"
-            yield ProblemAtPath(_SPACE, expected, str(size))
+            yield ProblemAtPath(_SPACE, expected, f"a space of {size}")
 
 
 def _listed_configs(configs: Sequence[Config]) -> Iterator[ProblemAtPath]:
@@ -147,29 +146,22 @@ def _listed_configs(configs: Sequence[Config]) -> Iterator[ProblemAtPath]:
                 hint = nearest(name, missing)
                 meant = nearest_name(name, missing)
                 missing = [still_missing for still_missing in missing if still_missing != meant]
-                yield ProblemAtPath(
-                    (*_CONFIGS, index, name), expected, f"the parameter {name!r}", hint
-                )
+                yield ProblemAtPath((*_CONFIGS, index, name), expected, repr(name), hint)
         if missing:
-            hint = "each config gives every parameter, its default included"
-            yield ProblemAtPath(
-                (*_CONFIGS, index), expected, f"no {' and no '.join(missing)}", hint
-            )
+            hint = "each config needs every parameter, even where it has the default"
+            yield stated((*_CONFIGS, index), f"missing: {', '.join(missing)}", hint)
         # A key that is equal for equal configs: 1 is 1.0, and true is not 1.
         key = frozenset((name, isinstance(value, bool), value) for name, value in config.items())
         first = seen.setdefault(key, index)
         if first != index:
-            yield ProblemAtPath(
-                (*_CONFIGS, index), "each config once", f"search.configs[{first}] again"
-            )
+            yield stated((*_CONFIGS, index), f"the same config as search.configs[{first}]")
 
 
 def _first_configs(search: space.Search) -> Iterator[ProblemAtPath]:
     """Report first configs without a sampler that suggests others, or outside of the space."""
     path = ("search", "first")
     if search.first and search.sampler.configs_from != "sampler":
-        expected = "no configs to begin with, because the sampler suggests none"
-        yield ProblemAtPath(path, expected, shown_value(search.sampler.name), "remove first")
+        yield stated(path, f"sampler {search.sampler.name} takes no first configs", "remove them")
         return
     for index, config in enumerate(search.first):
         names = [name for name in search.space if search.is_active(name, config)]
@@ -177,12 +169,12 @@ def _first_configs(search: space.Search) -> Iterator[ProblemAtPath]:
         for name, value in config.items():
             if name not in names:
                 hint = nearest(name, names)
-                yield ProblemAtPath((*path, index, name), expected, f"{name!r}", hint)
+                yield ProblemAtPath((*path, index, name), expected, repr(name), hint)
             elif not search.space[name].contains(value):
                 values = f"a value of search.space.{name} ({_described(search.space[name])})"
                 yield ProblemAtPath((*path, index, name), values, shown_value(value))
         if missing := [name for name in names if name not in config]:
-            yield ProblemAtPath((*path, index), expected, f"no {' and no '.join(missing)}")
+            yield stated((*path, index), f"missing: {', '.join(missing)}")
 
 
 def _size(search: space.Search) -> Iterator[ProblemAtPath]:
@@ -191,8 +183,8 @@ def _size(search: space.Search) -> Iterator[ProblemAtPath]:
     if size is None:
         for name, dimension in search.space.items():
             if is_grid and dimension.count is None:
-                at, expected = (*_SPACE, name), "finitely many values, for a grid"
-                yield ProblemAtPath(at, expected, "a continuous range", "give choices or a step")
+                text = "a grid cannot have a continuous range"
+                yield stated((*_SPACE, name), text, "give choices or a step")
         return
     if is_grid and size > MAX_GRID:
         yield ProblemAtPath(_SPACE, f"a grid of at most {MAX_GRID:,} configs", f"{size:,} configs")
@@ -200,9 +192,8 @@ def _size(search: space.Search) -> Iterator[ProblemAtPath]:
         return
     received = str(search.configs)
     if is_grid and search.configs != size:
-        yield ProblemAtPath(
-            _CONFIGS, f"{size}, the size of the grid, or no configs at all", received
-        )
+        hint = "or remove it: a grid has all of its configs"
+        yield ProblemAtPath(_CONFIGS, f"{size}, the size of the grid", received, hint)
     elif search.configs > size:
         expected = f"at most {size}, the number of different configs in the space"
         yield ProblemAtPath(_CONFIGS, expected, received)
@@ -219,17 +210,16 @@ def _arms(spec: SweepSpec) -> Iterator[ProblemAtPath]:
             except ImplementationError as error:
                 yield ProblemAtPath(path, error.expected, error.received)
         if text in names[:index]:
-            yield ProblemAtPath(path, "each implementation once", f"{text!r} again")
+            yield stated(path, f"{text!r} is listed twice")
     for index, entry in enumerate(spec.hardware):
         if entry in spec.hardware[:index]:
-            received = f"{str(spec.arms.hardware[index])!r} again"
-            yield ProblemAtPath(("arms", "hardware", index), "each hardware class once", received)
+            text = f"{str(spec.arms.hardware[index])!r} is listed twice"
+            yield stated(("arms", "hardware", index), text)
     variants = [entry.name for entry in spec.arms.variants]
     for index, name in enumerate(variants):
         if name in variants[:index]:
-            hint = "to run it twice (A/A test), give it a name: {name: …, settings: {…}}"
-            path = ("arms", "variants", index)
-            yield ProblemAtPath(path, "each variant once", f"{name!r} again", hint)
+            hint = "to run it twice (A/A test), give it another name: {name: …, settings: {…}}"
+            yield stated(("arms", "variants", index), f"{name!r} is listed twice", hint)
 
 
 def _references(spec: SweepSpec) -> Iterator[ProblemAtPath]:
@@ -268,26 +258,25 @@ def _measures(spec: SweepSpec) -> Iterator[ProblemAtPath]:
         changed = {name for name, value in spec.measure if value != getattr(usual, name)}
         for name in sorted(changed - {"slice_s"}):
             hint = "add mode: timing, or measure: timing in an entry of arms.hardware"
-            yield ProblemAtPath(("measure", name), "arms with measure: timing", "none", hint)
+            yield stated(("measure", name), "only timing uses it, and no arm is timed", hint)
     elif spec.measure.of == "predict" and any(entry.measure == "full" for entry in spec.hardware):
-        expected = "only arms with measure: timing, because of: predict"
+        text = "predict needs measure: timing on every arm"
         hint = "remove measure: full from arms.hardware, or compare trainings in another sweep"
-        yield ProblemAtPath(("measure", "of"), expected, "an arm that is trained whole", hint)
+        yield stated(("measure", "of"), text, hint)
     for name, objective in spec.search.objectives.items():
         entries = _entries_read(spec.hardware, objective.over)
         if name in sliced_objectives(spec.measure.of) or not entries:
             continue
         if all(entry.measure == "timing" for entry in entries):
-            path: Path = ("search", "objectives", name)
-            hint = "measure: full on some of arms.hardware, or an objective such as step_ms"
-            expected = "an arm that is trained whole"
-            received = "only arms with measure: timing"
+            text = "needs an arm that trains to the end, and all of them are only timed"
+            hint = "add measure: full to an entry of arms.hardware, or choose an objective such as "
+            hint += "step_ms"
             if spec.measure.of == "predict":
-                hint, received = "an objective such as predict_ms", "only predictions"
-            yield ProblemAtPath(path, expected, received, hint)
+                hint = "predictions are timed: choose an objective such as predict_ms"
+            yield stated(("search", "objectives", name), text, hint)
     memory = [name for name in spec.search.objectives if name in FRESH_ONLY]
     if memory and spec.trainer == "warm":
-        expected = f"fresh, or no trainer at all, with the objective {memory[0]}"
+        expected = f"fresh, for the objective {memory[0]}"
         hint = "a warm trainer's peak memory is the peak of all its trials so far"
         yield ProblemAtPath(("trainer",), expected, "warm", hint)
 
@@ -298,22 +287,19 @@ def _pruner(spec: SweepSpec) -> Iterator[ProblemAtPath]:
     if pruner is None:
         return
     if len(metrics) != 1:
-        yield ProblemAtPath(
-            path, "one objective, by which Optuna prunes", f"{len(metrics)} objectives"
-        )
+        yield stated(path, f"Optuna prunes by one objective, and there are {len(metrics)}")
     if all(entry.measure == "timing" for entry in spec.hardware):
-        hint = "arms with measure: timing have no epochs: remove the pruner"
-        yield ProblemAtPath(path, "an arm that is trained whole", "measure: timing", hint)
+        yield stated(path, "arms with measure: timing have no epochs to prune", "remove the pruner")
     if workload_checks.is_built_in(spec) and not {*metrics} <= {*EPOCH_METRICS}:
         expected = f"a metric of each epoch ({', '.join(EPOCH_METRICS)}) as objective"
         yield ProblemAtPath(path, expected, ", ".join(metrics))
     if spec.arms.variants:
-        hint = "a block ends by one variant's accuracy, so that those where it is good would remain"
-        yield ProblemAtPath(path, "no pruner in a sweep of variants", pruner.name, hint)
+        hint = "pruning by one variant's accuracy would favor the configs that suit this variant"
+        yield stated(path, "a sweep of variants cannot have a pruner", hint)
     epochs, first = spec.settings.get("epochs"), pruner.first_epoch
     if isinstance(epochs, int) and epochs <= first:
-        hint = f"{pruner.name} may end a block after epoch {first} at the earliest"
-        yield ProblemAtPath(path, f"settings.epochs of more than {first}", str(epochs), hint)
+        text = f"{pruner.name} prunes after epoch {first} at the earliest, of {epochs}"
+        yield stated(path, text, f"set settings.epochs to more than {first}")
 
 
 def _entries_read(entries: Sequence[HardwareEntry], over: str) -> Sequence[HardwareEntry]:

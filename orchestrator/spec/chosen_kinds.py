@@ -51,7 +51,7 @@ def _as_mapping(words: Sequence[str]) -> Callable[[Any], Any]:
         name, key = (value, "") if isinstance(value, str) else (value.get("name"), "name")
         if not isinstance(name, str) or not (name in words or sampling.is_user_class(name)):
             former = FORMER_NAMES.get(name) if isinstance(name, str) else None
-            hint = f"it is {former} now" if former else nearest(name, words)
+            hint = f"write {former}" if former else nearest(name, words)
             raise fields.refusal(expected, shown_value(name), key=key, hint=hint)
         return {"name": value} if is_short else value
 

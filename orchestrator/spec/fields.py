@@ -52,6 +52,11 @@ def refusal(
     return PydanticCustomError("refusal", "{expected}", context)
 
 
+def stated(text: str, *, key: str = "", hint: str = "") -> PydanticCustomError:
+    """Return the error of a validator for a value that does not fit others; `text` says so."""
+    return refusal("", text, key=key, hint=hint)
+
+
 def missing(expected: str) -> PydanticCustomError:
     """Return the error of a validator for a key that has no value, and needs one."""
     return PydanticCustomError("missing", "{expected}", {"expected": expected})
@@ -65,8 +70,8 @@ def entry_name(text: str, function: str) -> str:
     entry = entry_of_file(text, function) or text
     if not re.fullmatch(ENTRY_PATTERN, entry):
         raise refusal(
-            "module:function of a module that Python can import from here",
-            hint=f"mine:{function}, or mine.py:{function}, for {function}() in mine.py",
+            "module:function, with a module that Python can import from here",
+            hint=f"for {function}() in mine.py write mine:{function} or mine.py:{function}",
         )
     return entry
 
@@ -104,7 +109,7 @@ def arm_text(text: str) -> str:
     """
     name, hardware = split_arm_text(text)
     if hardware == "":
-        raise refusal("implementation, or implementation on hardware")
+        raise refusal("IMPLEMENTATION, or IMPLEMENTATION on HARDWARE")
     variant, colon, implementation = name.rpartition(": ")
     if "/" in name:
         name = f"{variant}{colon}{_implementation(implementation)}"

@@ -15,7 +15,7 @@ from orchestrator.sampling import UserClassError
 from orchestrator.spec import checks, chosen_kinds, sections, yaml_locations
 from orchestrator.spec.fields import Strict
 from orchestrator.spec.space import Choices, Objective, Range, Search
-from orchestrator.spec.spec_errors import Path, ProblemAtPath, SpecError, from_pydantic, shown_value
+from orchestrator.spec.spec_errors import Path, ProblemAtPath, SpecError, from_pydantic, stated
 from orchestrator.spec.sweep_spec import SweepSpec
 from workloads import registry
 
@@ -49,7 +49,7 @@ def load_spec(
     `overrides` (`dotted.key=YAML`) are set over the values of the file and checked with them. With
     `import_classes`, a sampler and a pruner of the user's are imported and made, too.
     """
-    text = yaml_locations.read_spec_text(path, "a spec file", shipped_sweeps())
+    text = yaml_locations.read_spec_text(path, shipped_sweeps())
     return parse_spec(
         text,
         source=str(path),
@@ -99,7 +99,7 @@ def refuse_file(
     path: pathlib.Path, overrides: Sequence[str], findings: Sequence[ProblemAtPath]
 ) -> SpecError:
     """Return the error with problems of a spec file, and their locations in it."""
-    text = yaml_locations.read_spec_text(path, "a spec file", shipped_sweeps())
+    text = yaml_locations.read_spec_text(path, shipped_sweeps())
     document = yaml_locations.parse_yaml(
         text, source=str(path), overrides=overrides, short_forms=sections.SHORT_FORMS
     )
@@ -120,7 +120,7 @@ def unusable_classes(spec: SweepSpec) -> list[ProblemAtPath]:
                 kind.expect_usable()
         except UserClassError as error:
             path: Path = ("search", key, error.option or "name")
-            findings.append(ProblemAtPath(path, error.expected, error.received, error.hint))
+            findings.append(stated(path, error.reason, error.hint))
     return findings
 
 
@@ -136,11 +136,11 @@ def _with_price_file(
     if not isinstance(name, str):
         return document.data
     if folder is None:
-        expected = "a list of prices (a file's name needs a spec that is a file)"
-        raise document.refusal([ProblemAtPath(("prices",), expected, shown_value(name))])
+        text = "only a spec in a file can name a file of prices: list the prices instead"
+        raise document.refusal([stated(("prices",), text)])
     path = folder / name
-    kind = f"a file of prices, which {document.location(('prices',)).text} names"
-    table = yaml_locations.parse_yaml(yaml_locations.read_spec_text(path, kind), source=str(path))
+    text = yaml_locations.read_spec_text(path, named_in=document.location(("prices",)).text)
+    table = yaml_locations.parse_yaml(text, source=str(path))
     try:
         _PriceFile.model_validate(table.data)
     except ValidationError as error:

@@ -52,16 +52,16 @@ ClassCondition: TypeAlias = Annotated[str, pydantic.BeforeValidator(_condition)]
 
 
 def _is_misspelt_device(selector: str) -> bool:
-    """Return whether `cpu` or `gpu` was meant: no hardware has a name of so few letters."""
+    """Return whether `cpu` or `gpu` was meant: no hardware has such a short name."""
     word = selector.lower()
     is_word = word.isalpha() and len(word) <= len("cpus")
     return is_word and word not in ("cpu", "gpu") and bool(nearest(word, ("cpu", "gpu")))
 
 
 class HardwareEntry(fields.Strict):
-    """Hardware classes, the nodes of them to use, and how a trial uses these.
+    """A hardware class, the nodes to use, and how a trial uses them.
 
-    Without `class` it is the GPUs of the nodes with these `labels`, and the CPU of those that have
+    Without `class`, the `labels` choose the nodes: a node's GPUs are used, or its CPU if it has
     none. `cpus`, `threads`, `settings` and `measure` make another arm: `AMD EPYC [4 threads]`.
     """
 
@@ -70,15 +70,13 @@ class HardwareEntry(fields.Strict):
     selector: fields.Text | None = pydantic.Field(
         None,
         alias="class",
-        description=(
-            "cpu, gpu, a hardware class or a GPU by its name, or a pattern such as *H200*."
-        ),
+        description=("cpu, gpu, a hardware class, a GPU's name, or a pattern such as *H200*."),
     )
     labels: Mapping[LabelKey, ClassCondition] = pydantic.Field(
         default_factory=dict, description='Labels of Ray nodes, such as {market-type: "!spot"}.'
     )
     cpus: fields.PositiveInt | None = pydantic.Field(
-        None, description="CPUs that go with each GPU, instead of its share of the node."
+        None, description="CPUs of a trial on a GPU. The default is the GPU's share of the node."
     )
     threads: fields.PositiveInt | None = pydantic.Field(
         None, description="CPUs that the trainer uses, of the CPUs that it reserves."
@@ -90,7 +88,7 @@ class HardwareEntry(fields.Strict):
         ),
     )
     measure: MeasureMode | None = pydantic.Field(
-        None, description="The measure on this hardware, instead of the sweep's measure."
+        None, description="full or timing on this hardware, instead of the sweep's measure."
     )
     wait_s: fields.PositiveFloat | None = pydantic.Field(
         None,
@@ -114,7 +112,7 @@ class HardwareEntry(fields.Strict):
     @pydantic.model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.selector is None and not self.labels:
-            raise fields.refusal("class, labels or both", "neither")
+            raise fields.missing("class, labels or both")
         if self.selector is not None and _is_misspelt_device(self.selector):
             raise fields.refusal(
                 "cpu, gpu, or the name of a hardware class or of a GPU",
@@ -122,10 +120,11 @@ class HardwareEntry(fields.Strict):
                 hint=nearest(self.selector.lower(), ("cpu", "gpu")),
             )
         if self.threads is not None and self.cpus is not None and self.threads > self.cpus:
-            raise fields.refusal(f"at most cpus ({self.cpus})", str(self.threads), key="threads")
+            text = f"threads ({self.threads}) must not exceed cpus ({self.cpus})"
+            raise fields.stated(text, key="threads")
         if self.cpus is not None and (self.selector or "").lower() == "cpu":
             hint = "a CPU arm takes its whole node: set threads to limit what the trainer uses"
-            raise fields.refusal("no cpus with class: cpu", str(self.cpus), key="cpus", hint=hint)
+            raise fields.stated("class: cpu takes no cpus", key="cpus", hint=hint)
         return self
 
     @pydantic.model_serializer(mode="wrap")
@@ -167,8 +166,8 @@ _VARIANT = re.compile(r"(?!(cpu|gpu|mean|min|max)$)(?!.* on )[^\s/:*]([^/:*\n]{0
 class VariantEntry(fields.Strict):
     """A variant of the workload: its own settings, which replace the sweep's settings.
 
-    Settings alone are the short form: `{cell: lstm}`. They name the variant: by its value if it is
-    one text (`lstm`), else by names and values (`cell gru, layers 2`).
+    The short form has the settings alone: `{cell: lstm}`. The variant is then named after them:
+    `lstm` for a single text, otherwise names and values (`cell gru, layers 2`).
     """
 
     name: str = pydantic.Field(description="The name of the variant in reports.")
@@ -208,8 +207,8 @@ class VariantEntry(fields.Strict):
     @classmethod
     def _readable(cls, name: str) -> str:
         if not _VARIANT.fullmatch(name):
-            expected = "a name without / : * and ' on ', which is no word for hardware or a mean"
-            hint = "a variant is {name: …, settings: {…}}; without a name, its settings name it"
+            expected = "a name without / : * and ' on ', other than cpu, gpu, mean, min and max"
+            hint = "give the variant a name: {name: …, settings: {…}}"
             raise fields.refusal(expected, repr(name), hint=hint)
         return name
 
@@ -235,8 +234,8 @@ class Arms(fields.Strict):
     hardware: HardwareEntries = pydantic.Field(
         DEFAULT_HARDWARE,
         description=(
-            "cpu, gpu, a hardware class or a pattern of one (rnnsweep hardware lists them);"
-            " or a mapping with options."
+            "cpu, gpu, a hardware class or a pattern (rnnsweep hardware lists the classes); or a"
+            " mapping with options."
         ),
     )
     variants: Annotated[tuple[VariantEntry, ...], pydantic.BeforeValidator(fields.as_tuple)] = (
@@ -268,7 +267,7 @@ class Limits(fields.Strict):
         3, description="How often a trial is started if its process dies."
     )
     failures: fields.PositiveInt | None = pydantic.Field(
-        3, description="Equal failures in a row that stop an arm; null for never."
+        3, description="Stop an arm after this many identical failures in a row; null for never."
     )
     preemptions: Annotated[int, pydantic.Field(ge=0)] = pydantic.Field(
         10, description="How often a trial is started again because its node was lost."
@@ -318,7 +317,7 @@ class MeasureSpec(WordedSection):
 
     mode: MeasureMode = pydantic.Field(
         "full",
-        description="full: train to the end. timing: train until the ratios are known well enough.",
+        description="full: train to the end. timing: train until the ratios are precise.",
     )
     of: TimedWork = pydantic.Field(
         _TIMING.timed_work,
@@ -350,8 +349,9 @@ class MeasureSpec(WordedSection):
     @pydantic.model_validator(mode="after")
     def _rising(self) -> Self:
         if self.slices[0] > self.slices[1]:
-            expected = "the fewest slices first, then the most"
-            raise fields.refusal(expected, shown_value(list(self.slices)), key="slices")
+            least, most = self.slices
+            text = f"the fewest slices ({least}) must not exceed the most ({most})"
+            raise fields.stated(text, key="slices")
         return self
 
 
@@ -372,8 +372,8 @@ class AutoConfigs(WordedSection):
     @pydantic.model_validator(mode="after")
     def _rising(self) -> Self:
         if self.at_least > self.at_most:
-            expected = f"at least at_least ({self.at_least})"
-            raise fields.refusal(expected, str(self.at_most), key="at_most")
+            text = f"at_most ({self.at_most}) must not be below at_least ({self.at_least})"
+            raise fields.stated(text, key="at_most")
         return self
 
 
@@ -453,7 +453,7 @@ class MarginsSpec(fields.Strict):
 
 
 class Published(fields.Strict):
-    """One row of `published`: a result to show with ours, by our names and in our units."""
+    """One row of `published`: a result to show next to yours, in rnnsweep's names and units."""
 
     source: fields.Text = pydantic.Field(description="Who published the result, and where.")
     implementation: fields.Text = pydantic.Field(
@@ -461,12 +461,12 @@ class Published(fields.Strict):
     )
     hardware: fields.Text = pydantic.Field(description="The hardware of the result.")
     config: Mapping[fields.ParameterName, fields.ScalarValue] = pydantic.Field(
-        default_factory=dict, description="The sizes at which it was measured."
+        default_factory=dict, description="The sizes of the measured model."
     )
     metrics: Annotated[Mapping[fields.MetricName, float], pydantic.Field(min_length=1)] = (
         pydantic.Field(description="The results, with rnnsweep's names and units of metrics.")
     )
-    note: str = pydantic.Field("", description="Its conditions, if they are known.")
+    note: str = pydantic.Field("", description="The conditions of the measurement, if known.")
 
 
 PublishedRows: TypeAlias = Annotated[
@@ -484,11 +484,14 @@ def _date(text: str) -> str:
 
 
 class Price(fields.Strict):
-    """The price of one kind of hardware, with its source and date; both prices add up."""
+    """The price of one kind of hardware, with its source and date.
+
+    If both prices are given, they add up.
+    """
 
     hardware: fields.Text = pydantic.Field(
         description=(
-            "cpu, gpu, a hardware class or a GPU by its name, or a pattern; the first match counts."
+            "cpu, gpu, a hardware class, a GPU's name or a pattern. The first match counts."
         )
     )
     usd_per_hour: fields.PositiveFloat | None = pydantic.Field(
@@ -508,7 +511,7 @@ class Price(fields.Strict):
     @pydantic.model_validator(mode="after")
     def _expect_price(self) -> Self:
         if self.usd_per_hour is None and self.usd_per_kwh is None:
-            raise fields.refusal("usd_per_hour, usd_per_kwh, or both", "neither")
+            raise fields.missing("usd_per_hour, usd_per_kwh, or both")
         return self
 
 

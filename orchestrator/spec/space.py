@@ -93,9 +93,7 @@ class Choices(fields.Strict):
     def _each_once(self) -> Self:
         for first, second in itertools.combinations(self.choices, 2):
             if same(first, second):
-                raise fields.refusal(
-                    "each choice once", f"{shown_value(first)} twice", key="choices"
-                )
+                raise fields.stated(f"{shown_value(first)} is listed twice", key="choices")
         return self
 
     @property
@@ -125,7 +123,7 @@ class Range(fields.Strict):
     """From `low` to `high`, both included: ints if all of its numbers are ints, else floats."""
 
     low: fields.IntOrFloat = Field(
-        description="The smallest value; if all numbers are whole, so are the values."
+        description="The smallest value. If low, high and step are whole, so are all values."
     )
     high: fields.IntOrFloat = Field(description="The largest value.")
     log: bool = Field(False, description="Spread the values evenly on a logarithmic scale.")
@@ -147,15 +145,17 @@ class Range(fields.Strict):
     @model_validator(mode="after")
     def _expect_consistent_bounds(self) -> Self:
         if self.low > self.high:
-            raise fields.refusal(f"at most high ({self.high})", shown_value(self.low), key="low")
+            text = f"low ({self.low}) must not exceed high ({self.high})"
+            raise fields.stated(text, key="low")
         if self.high - self.low > _WIDEST:
             raise fields.refusal(
                 f"at most {_WIDEST:.0e} above low", shown_value(self.high), key="high"
             )
         if self.log and self.low <= 0:
-            raise fields.refusal("low above 0, for log: true", shown_value(self.low), key="low")
+            raise fields.refusal("more than 0, for log: true", shown_value(self.low), key="low")
         if self.step is not None and self.log:
-            raise fields.refusal("no step with log: true (Optuna has no such ranges)", key="step")
+            text = "Optuna's ranges have either a step or log: true, not both"
+            raise fields.stated(text, key="step", hint="remove one of them")
         if self.step is not None and self.step <= 0:
             raise fields.refusal("more than 0", shown_value(self.step), key="step")
         if self.step is not None and self._steps > MOST_CONFIGS:
@@ -258,7 +258,8 @@ def _over(text: str) -> str:
 class Objective(fields.Strict):
     """An objective of the sampler, and the trials of a block that decide its value.
 
-    The sampler gets the value once these have ended. Arms that `over` names count by their mean.
+    The sampler gets the value as soon as these trials have ended. If `over` names arms, their mean
+    decides.
     """
 
     direction: Literal["maximize", "minimize"] = Field(description="The better direction.")
@@ -293,7 +294,7 @@ def _number_list_or_rule(value: Any) -> Any:
     if isinstance(value, str) and value not in AutoConfigs.words:
         raise fields.refusal(_CONFIGS, shown_value(value), hint=nearest(value, AutoConfigs.words))
     if value in ([], ()):
-        raise fields.refusal("at least one config in the list")
+        raise fields.stated("the list is empty")
     return fields.as_tuple(value)
 
 
@@ -313,7 +314,7 @@ Configs: TypeAlias = Annotated[
 
 
 class Search(fields.Strict):
-    """The suggestion of configs: sampler, number, space, objectives, and the end of bad ones.
+    """How configs are suggested: sampler, number, space, objectives and pruner.
 
     If `configs` is a list, the sampler is `list` and there is no space.
     """
@@ -339,8 +340,7 @@ class Search(fields.Strict):
     ] = Field(
         (),
         description=(
-            "Configs to begin with, such as the one that you use now; the sampler suggests the"
-            " rest."
+            "Configs to begin with, such as your current one; the sampler suggests the rest."
         ),
     )
     objectives: Mapping[fields.MetricName, Objective] = Field(

@@ -1,4 +1,4 @@
-"""Errors of a spec: location, key, expected, received, next step; pydantic's errors become such."""
+"""Errors of a spec: location, key, what is wrong, next step; pydantic's errors become such."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ Path: TypeAlias = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One error of a spec: location, key, expected value, received value, and next step."""
+    """One error of a spec: location, key, expected value, received value, and next step.
+
+    If no other value of this key would do, `expected` is empty and `received` says what is wrong.
+    """
 
     location: str
     key: str
@@ -31,7 +34,8 @@ class Problem:
     def __str__(self) -> str:
         key = f"{self.key}: " if self.key else ""
         hint = f"\n    {self.hint}" if self.hint else ""
-        return f"{self.location}: {key}expected {self.expected}; received {self.received}{hint}"
+        wrong = f"expected {self.expected}; received " if self.expected else ""
+        return f"{self.location}: {key}{wrong}{self.received}{hint}"
 
 
 class SpecError(Refusal, ValueError):
@@ -52,12 +56,17 @@ class SpecError(Refusal, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ProblemAtPath:
-    """A problem at a path; the document has its location."""
+    """A `Problem` at a path; the document has its location."""
 
     path: Path
     expected: str
     received: str
     hint: str = ""
+
+
+def stated(path: Path, text: str, hint: str = "") -> ProblemAtPath:
+    """Return a problem that `text` states, because no other value of the key would do."""
+    return ProblemAtPath(path, "", text, hint)
 
 
 def key_text(path: Path) -> str:
@@ -102,13 +111,13 @@ def cut(text: str) -> str:
 
 
 _OF_MEDIAN = "name optuna.pruners:MedianPruner, which takes it"
-_IS_FIXED = "leave it out: the limits of clocks are fixed"
+_IS_FIXED = "remove it: the limits of clocks are fixed"
 
 FORMER_KEYS: Mapping[str, str] = {
     "blocks": "write search.configs: auto (or {interval: …, at_least: …, at_most: …})",
-    "disturbed.accept_provisional": "leave it out: intervals on a busy machine count",
-    "disturbed.action": "leave it out: a disturbed trial is marked",
-    "disturbed.canary": "leave it out: what others took of the CPUs is observed itself",
+    "disturbed.accept_provisional": "remove it: intervals on a busy machine count",
+    "disturbed.action": "remove it: a disturbed trial is marked",
+    "disturbed.canary": "remove it: the load of other processes is measured directly",
     "disturbed.clock_drop_pct": _IS_FIXED,
     "disturbed.throttled_pct": _IS_FIXED,
     "search.pruner.interval_steps": _OF_MEDIAN,
@@ -117,7 +126,7 @@ FORMER_KEYS: Mapping[str, str] = {
 """Keys of 0.1.0, each with a hint at what to write instead."""
 
 FORMER_WORDS: Mapping[tuple[str, Any], str] = {
-    ("disturbed", "mark"): "leave it out: a disturbed trial is marked",
+    ("disturbed", "mark"): "remove it: a disturbed trial is marked",
 }
 """Words of 0.1.0 that stood for a section, by key, each with a hint at what to write instead."""
 
@@ -145,7 +154,7 @@ _EXPECTED: Mapping[str, str] = {
     "union_tag_invalid": _A_DIMENSION,
     "literal_error": "{expected}",
     "enum": "{expected}",
-    "refusal": "{expected}",
+    "refusal": "{expected}",  # empty for an error of `fields.stated`
     "greater_than": "more than {gt}",
     "greater_than_equal": "at least {ge}",
     "less_than": "less than {lt}",
@@ -187,8 +196,9 @@ def from_pydantic(
             (match,) = difflib.get_close_matches(str(key), sections, n=1) or [""]
             near = f"did you mean {sections[match]!r}?" if match else ""
         meant.update((*parents, name) for name in valid if repr(name) in near)
-        expected = f"one of {', '.join(valid)}" if valid else "no such key"
-        findings.append(ProblemAtPath(path, expected, f"the unknown key {key!r}", near))
+        received = f"the unknown key {key!r}" if valid else f"unknown key {key!r}"
+        expected = f"one of {', '.join(valid)}" if valid else ""
+        findings.append(ProblemAtPath(path, expected, received, near))
     # A misspelt key is one problem, not one more for the key that it meant.
     missing = [
         detail for detail in details if detail["type"] == "missing" and detail["loc"] in meant
@@ -205,8 +215,8 @@ def _to_problem(error: ErrorDetails) -> ProblemAtPath:
     context: dict[str, Any] = error.get("ctx", {})
     path = (*_path(error["loc"]), *filter(None, [context.get("key")]))
     if error["type"] == "missing":
-        expected = context.get("expected", "a value (there is no default)")
-        return ProblemAtPath(path, expected, "nothing")
+        needed = context.get("expected")
+        return stated(path, f"missing: {needed}" if needed else "missing, without a default")
     template = _EXPECTED.get(error["type"])
     # a message of pydantic, or of a workload's own validator
     text_of_message = re.sub(

@@ -31,7 +31,7 @@ from orchestrator.spec.fields import (
     Text,
     entry_name,
     missing,
-    refusal,
+    stated,
 )
 from orchestrator.spec.space import MOST_REPEATS, Search
 from workloads.metrics import FRESH_ONLY
@@ -70,8 +70,7 @@ class SweepSpec(Strict):
 
     name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_.-]{0,63}$")] = Field(
         description=(
-            "The name of the sweep and of its MLflow experiment; the same name resumes the"
-            " same sweep."
+            "The name of the sweep and of its MLflow experiment. Run the same name again to resume."
         )
     )
     model: EntryName | None = Field(
@@ -91,8 +90,7 @@ class SweepSpec(Strict):
     workload: WorkloadName | None = Field(
         None,
         description=(
-            "Instead of model: a built-in workload, or a function of your own:"
-            " package.module:function."
+            "Instead of model: a built-in workload, or your own function, package.module:function."
         ),
         validate_default=True,
     )
@@ -120,26 +118,25 @@ class SweepSpec(Strict):
     trainer: Literal["warm", "fresh"] | None = Field(
         None,
         description=(
-            "warm: a trainer process runs many trials. fresh: each trial has a process of its"
-            " own. The default is warm, and fresh where memory is an objective."
+            "warm: a trainer process runs many trials. fresh: each trial has its own process."
+            " The default is warm, or fresh if memory is an objective."
         ),
     )
     limits: sections.Limits = Field(
-        sections.Limits(), description="Limits of a trial, and of failures."
+        sections.Limits(), description="Limits of trials, failures and waiting."
     )
     prices: sections.Prices = Field(
         (),
         description=(
-            "Prices of hardware, for costs; a list, or the name of a file in the folder of"
-            " the spec."
+            "Prices of hardware, for costs: a list, or the name of a file next to the spec."
         ),
         json_schema_extra=_or_file_name,
     )
     measure: sections.MeasureSpec = Field(
         sections.MeasureSpec(),
         description=(
-            "full: train to the end. timing: train until the ratios are known well enough. Or a"
-            " mapping with mode and the options of slices."
+            "full: train to the end. timing: train until the ratios are precise. Or a mapping with"
+            " mode and the options of timing."
         ),
     )
     disturbed: sections.DisturbedSpec = Field(
@@ -174,10 +171,10 @@ class SweepSpec(Strict):
         workload = workload and (entry_of_file(workload) or workload)
         if model is not None and workload is not None:
             hint = "remove workload, or model and data"
-            raise refusal("a workload or a model", "both", hint=hint)
+            raise stated("a sweep has a workload or a model, not both", hint=hint)
         if model is None and data is not None:
-            hint = "model: module:build names the function that builds the model"
-            raise refusal("a model for these data", "no model", hint=hint)
+            hint = "add model: module:build, the function that builds the model"
+            raise stated("data needs a model", hint=hint)
         if model is None and workload is None:
             raise missing("a workload, or a model of your own (model: module:build)")
         return workload

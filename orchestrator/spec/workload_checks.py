@@ -15,6 +15,7 @@ from orchestrator.spec.spec_errors import (
     key_text,
     nearest,
     shown_value,
+    stated,
 )
 from orchestrator.spec.sweep_spec import SweepSpec
 from workloads import registry
@@ -28,7 +29,7 @@ from workloads.metrics import (
 )
 from workloads.own_code import PACKAGES, packages_of
 
-_NOT_SEARCHED = "a setting that no config has (the arms of a block share their config)"
+_SEARCHED = "the arms of a block share their config, and it has this parameter"
 
 
 def is_built_in(spec: SweepSpec) -> bool:
@@ -46,9 +47,8 @@ def check_workload(spec: SweepSpec) -> Iterator[ProblemAtPath]:
     searched = _searched(spec)
     for name, path in searched.items():
         if name in spec.settings:
-            received = f"both, here and as {key_text(path)}"
-            expected = "a fixed setting or a searched parameter"
-            yield ProblemAtPath(("settings", name), expected, received)
+            hint = f"remove it here, or remove {key_text(path)}"
+            yield stated(("settings", name), "the search varies this setting", hint)
     try:
         workload = registry.find_workload(spec.workload_name)
     except registry.UnknownWorkload:
@@ -71,10 +71,8 @@ def check_workload(spec: SweepSpec) -> Iterator[ProblemAtPath]:
             expected = f"a setting of {workload.name} ({', '.join(names)})"
             yield ProblemAtPath(path, expected, repr(name), nearest(name, names))
     for name in searched.keys() & workload.data_settings:
-        reason = "the arms of a block must read the same data, and a sweep has one digest"
         hint = f"move {name} to settings, and use another sweep for another data set"
-        expected = f"a fixed setting ({reason})"
-        yield ProblemAtPath(searched[name], expected, f"the parameter {name!r}", hint)
+        yield stated(searched[name], "all trials of a sweep must read the same data", hint)
     yield from _metrics(spec, workload, given={*spec.settings, *searched})
     checked = [n for n in names if n not in workload.data_settings or n not in searched]
     yield from _values(spec, workload, checked)
@@ -93,22 +91,20 @@ def _packages(spec: SweepSpec) -> Iterator[ProblemAtPath]:
     """Report a package of the user's with the name of one of ours, and an own model as workload."""
     if spec.workload is not None and " with " in spec.workload:
         model, data = spec.workload.split(" with ")
-        expected = "a model of your own under its own keys"
         hint = f"write model: {model} and data: {data}, without workload"
-        yield ProblemAtPath(("workload",), expected, shown_value(spec.workload), hint)
+        yield stated(("workload",), "a model of your own has keys of its own", hint)
     for key in ("workload", "model", "data"):
         text: str | None = getattr(spec, key)
         for package in packages_of(text or ""):
             if package == "__main__":
-                expected = "a module that a new process can import"
                 hint = (
                     "in a notebook or a script, give run_sweep the function itself instead of its"
                     " name; for a spec file, write it into a module"
                 )
-                yield ProblemAtPath((key,), expected, shown_value(text), hint)
+                yield stated((key,), f"a new process cannot import {text}", hint)
             if package in PACKAGES:
-                expected = "a package with another name (rnnsweep has one of this name)"
-                yield ProblemAtPath((key,), expected, shown_value(text), f"rename {package!r}")
+                hint = "rename your package"
+                yield stated((key,), f"rnnsweep has a package named {package!r}, too", hint)
 
 
 def _metrics(
@@ -124,11 +120,9 @@ def _metrics(
             expected = f"a metric of {workload.name} ({', '.join(metrics)})"
             yield ProblemAtPath(path, expected, repr(name), nearest(name, metrics))
         elif (setting := BY_NAME[name].needs_setting) is not None and setting not in given:
-            expected = f"settings.{setting} as well, without which no trial reports it"
-            yield ProblemAtPath(path, expected, "nothing")
+            yield stated(path, f"needs settings.{setting}")
         elif name in COST_METRICS and not spec.prices:
-            expected = "prices as well (prices: prices.yaml), without which nothing has a cost"
-            yield ProblemAtPath(path, expected, "nothing")
+            yield stated(path, "needs prices", "such as prices: prices.yaml")
     valid = [
         metric.name for metric in METRICS if metric.is_objective or metric.name in DERIVED_METRICS
     ]
@@ -136,8 +130,8 @@ def _metrics(
         for name in row.metrics:
             if name not in valid:
                 path = ("published", index, "metrics", name)
-                hint = nearest(name, valid) or "docs/mlflow.md lists them; put others in a note"
-                yield ProblemAtPath(path, "a metric of ours, in our unit", repr(name), hint)
+                hint = nearest(name, valid) or "docs/mlflow.md lists them; a note may have others"
+                yield ProblemAtPath(path, "a metric of rnnsweep", repr(name), hint)
 
 
 def _margins(spec: SweepSpec) -> Iterator[ProblemAtPath]:
@@ -166,18 +160,17 @@ def _own_work(
     ]:
         path: Path = ("arms", "hardware", index, "settings", name)
         if name in searched:
-            yield ProblemAtPath(path, _NOT_SEARCHED, f"the parameter {name!r}")
+            yield stated(path, _SEARCHED)
         elif name in of_variants:
-            yield ProblemAtPath(path, "a setting that no variant has", repr(name))
+            yield stated(path, "a variant has this setting, so hardware cannot change it")
         elif workload.names_own_implementations:
             if name not in spec.settings:
-                expected = "one of the sweep's settings, which it replaces on this hardware"
-                near = nearest(name, spec.settings)
-                yield ProblemAtPath(path, expected, f"the unknown {name!r}", near)
+                expected = f"one of the sweep's settings ({', '.join(spec.settings) or 'none'})"
+                yield ProblemAtPath(path, expected, repr(name), nearest(name, spec.settings))
         elif name not in workload.work_settings:
             expected = f"an amount of work ({', '.join(workload.work_settings)})"
             hint = nearest(name, workload.work_settings) or (
-                "arms that differ in anything else cannot be compared in pairs"
+                "arms with any other difference would not be comparable"
             )
             yield ProblemAtPath(path, expected, repr(name), hint)
         else:
@@ -195,21 +188,20 @@ def _variants(
     for index, name in [(i, name) for i, entry in enumerate(entries) for name in entry.settings]:
         path: Path = ("arms", "variants", index, "settings", name)
         if name in searched:
-            yield ProblemAtPath(path, _NOT_SEARCHED, f"the parameter {name!r}")
+            yield stated(path, _SEARCHED)
         elif name in workload.data_settings:
-            expected = "a setting of the model (the arms of a block must read the same data)"
-            yield ProblemAtPath(path, expected, repr(name))
+            yield stated(path, "all arms of a block must read the same data")
         elif name in workload.work_settings:
-            hint = "arms.hardware takes an amount of work: {class: cpu, settings: {epochs: 1}}"
-            yield ProblemAtPath(path, "a setting that is no amount of work", repr(name), hint)
+            hint = "hardware can differ in it: {class: cpu, settings: {epochs: 1}}"
+            yield stated(path, "variants must do the same amount of work", hint)
         elif workload.is_built_in and name not in names:
             expected = f"a setting of {workload.name} ({', '.join(names)})"
             yield ProblemAtPath(path, expected, repr(name), nearest(name, names))
         elif not workload.is_built_in and name not in (*names, *spec.settings):
             others = {n for entry in entries for n in entry.settings} | spec.settings.keys()
             if not all(name in entry.settings for entry in entries):
-                expected = "a setting that every variant has, or that settings has as well"
-                yield ProblemAtPath(path, expected, repr(name), nearest(name, others - {name}))
+                hint = nearest(name, others - {name}) or "add its usual value to settings"
+                yield stated(path, "neither settings nor every variant has this setting", hint)
     for index, entry in enumerate(entries):
         finding = _first_refusal(spec, workload, entry.settings)
         if finding is not None:
@@ -271,9 +263,7 @@ def _refused(workload: registry.Workload, settings: Mapping[str, Any]) -> list[P
         workload.resolve(settings)
     except ValidationError as error:
         return [
-            finding
-            if finding.path
-            else ProblemAtPath((), "settings that fit together", finding.expected)
+            finding if finding.path else stated((), finding.expected)
             for finding in from_pydantic(error)
         ]
     return []

@@ -103,11 +103,13 @@ class YamlDocument:
         return SpecError(self.source, problems)
 
 
-def read_spec_text(path: pathlib.Path, kind: str, names: Iterable[str] = ()) -> str:
-    """Return a UTF-8 file's text, or raise `SpecError`; `kind` names it there (`a spec file`).
+def read_spec_text(path: pathlib.Path, names: Iterable[str] = (), named_in: str = "") -> str:
+    """Return a UTF-8 file's text, or raise `SpecError`.
 
-    `names` are what could be typed instead of the path of a file.
+    `names` are what could be typed instead of the path of a file; `named_in` is the location, if
+    any, that names the file.
     """
+    origin = f" (named in {named_in})" if named_in else ""
     try:
         with path.open("rb") as file:
             raw = file.read(4 * MAX_CHARACTERS + 1)
@@ -120,10 +122,10 @@ def read_spec_text(path: pathlib.Path, kind: str, names: Iterable[str] = ()) -> 
         problem = Problem(f"{path}:{line}", "", "text in UTF-8", received, "save it as UTF-8")
     except FileNotFoundError:
         hint = _files_meant(path, names)
-        problem = Problem(str(path), "", kind, "no such file", hint)
+        problem = Problem(str(path), "", "", f"no such file{origin}", hint)
     except (OSError, ValueError) as error:  # a ValueError is a path with a null byte
-        received = (getattr(error, "strerror", None) or str(error)).lower()
-        problem = Problem(ascii(str(path))[1:-1], "", f"{kind} that can be read", received)
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        problem = Problem(ascii(str(path))[1:-1], "", "", f"cannot be read: {reason}{origin}")
     raise SpecError(str(path), [problem])
 
 
@@ -193,12 +195,10 @@ def _set(
         if isinstance(child, str) and child in words:
             child = parent[part] = dict(words[child])
         if not isinstance(child, dict):
-            expected = f"a mapping at {key_text(path[:depth])} to set {path[depth]!r} in"
             whole = key_text(path[:depth])
-            hint = (
-                f"replace the whole of it: {as_typed(f'--set {whole}=…', f'overrides: {whole}=…')}"
-            )
-            inner.refuse(location, path, expected, shown_value(child), hint)
+            text = f"{whole} has no key {path[depth]!r}: it is {shown_value(child)}"
+            hint = f"replace all of it: {as_typed(f'--set {whole}=…', f'overrides: {whole}=…')}"
+            inner.refuse(location, path, "", text, hint)
         parent = child
     parent[path[-1]] = value
     for old in [old for old in reader.locations if old[: len(path)] == path]:
@@ -258,14 +258,14 @@ class _Reader:
             message = ", ".join(filter(None, (error.problem, error.context)))
             if "'\\t'" in message:
                 self.refuse(location, at, "spaces", "a tab", "YAML indents with spaces only")
-            self.refuse(location, at, "valid YAML", f"invalid YAML: {message}")
+            self.refuse(location, at, "", f"invalid YAML: {message}")
         except RecursionError:
             self.refuse(self.where(1), at, f"at most {MAX_DEPTH} levels", "more")
 
     def refuse(
         self, location: Location, path: Path, expected: str, received: str, hint: str = ""
     ) -> NoReturn:
-        """Raise the error of a value."""
+        """Raise the error of a value; see `Problem`."""
         problem = Problem(location.text, key_text(path), expected, received, hint)
         raise SpecError(self.source, [problem]) from None
 
@@ -276,7 +276,7 @@ class _Reader:
         self.values += 1
         if self.values > MAX_VALUES or len(path) > MAX_DEPTH:
             expected = f"at most {MAX_VALUES:,} values, {MAX_DEPTH} levels deep"
-            hint = "aliases (*name) repeat all that they name"
+            hint = "an alias (*name) counts as a copy of what it names"
             self.refuse(self._location(node), (), expected, "more", hint)
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path)
@@ -300,8 +300,7 @@ class _Reader:
                 hint = f"put it in quotes: {written!r}"
                 self.refuse(location, at, "text as a key", shown_value(key), hint)
             if key in lines:
-                received = f"{shown_value(key)} again (first on line {lines[key]})"
-                self.refuse(location, (*path, key), "each key once", received)
+                self.refuse(location, (*path, key), "", f"already given on line {lines[key]}")
             lines[key] = key_node.start_mark.line + 1
             self.locations[(*path, key)] = location
             result[key] = self._value(value_node, (*path, key))

@@ -21,11 +21,8 @@ LEAST_FREE_MIB = 8.0
 class HomeUnusable(Refusal):
     """A sweep home that cannot be used."""
 
-    def __init__(self, home: Path, received: str) -> None:
-        super().__init__(
-            f"Cannot keep sweeps in {home}: {received}. "
-            "Set RNNSWEEP_HOME to a folder that can be written"
-        )
+    def __init__(self, home: Path, reason: str) -> None:
+        super().__init__(f"Cannot write to {home}: {reason}. Set RNNSWEEP_HOME to another folder")
 
 
 def free_mib(folder: Path) -> float:
@@ -44,7 +41,7 @@ def sweep_home(*, any_kind: bool = False) -> Path:
         home = home.expanduser().resolve()
         there = next(folder for folder in (home, *home.parents) if folder.exists())
         if not any_kind and not there.is_dir():
-            raise HomeUnusable(home, "a file" if there == home else f"{there}, which is a file")
+            raise HomeUnusable(home, f"{'it' if there == home else there} is a file")
     except (OSError, RuntimeError, ValueError) as error:
         raise HomeUnusable(home, str(error)) from error
     return home
@@ -78,15 +75,15 @@ class SweepFolder:
                 raise HomeUnusable(self.home, (error.strerror or str(error)).lower()) from error
             # Another user's folder, or a link to one, may lead what is written to any place.
             if {folder.lstat().st_uid, folder.stat().st_uid} != {os.geteuid()}:
-                raise HomeUnusable(self.home, f"{folder}, which belongs to another user")
+                raise HomeUnusable(self.home, f"{folder} belongs to another user")
         for path in (self.home / name for name in STORE_NAMES):
             if os.path.lexists(path) and path.lstat().st_uid not in (0, os.geteuid()):
-                raise HomeUnusable(self.home, f"{path}, which another user put there")
+                raise HomeUnusable(self.home, f"{path} belongs to another user")
         if not os.access(self.path, os.W_OK):
             raise HomeUnusable(self.home, "permission denied")
         if (free := free_mib(self.path)) < LEAST_FREE_MIB:
             needed = f"a sweep needs {LEAST_FREE_MIB:.0f} MiB"
-            raise HomeUnusable(self.home, f"a disk with {free:.1f} MiB free ({needed})")
+            raise HomeUnusable(self.home, f"its disk has {free:.1f} MiB free, {needed}")
 
     def expect_unlocked(self) -> None:
         """Raise `Locked` if another process holds the lock now."""

@@ -379,7 +379,7 @@ def _parse(path: Path, data: bytes) -> tuple[list[Record], int]:
         if record is None:
             raise _corrupt(path, at, reason)
         if isinstance(record, SweepOpened) != (at == 1):
-            raise _corrupt(path, at, f"{record.record} as record {at}")
+            raise _corrupt(path, at, f"a record {record.record} cannot stand here")
         records.append(record)
         size += len(line) + 1
     return records, size
@@ -410,7 +410,7 @@ def _read_line(line: bytes, number: int) -> tuple[Record | None, str]:
     """Return the record of a line of a journal of this format, or None and why it is none."""
     body = line[:_CHECKSUM] + b"}"
     if line != _signed(body):
-        return None, "a line whose checksum differs"
+        return None, "its checksum differs"
     try:
         return _LINE.validate_json(body if number == FORMAT.number else _migrated(body, number)), ""
     except ValidationError as error:
@@ -426,7 +426,7 @@ def _migrated(body: bytes, number: int) -> str:
     return json.dumps(content)
 
 
-def _corrupt(path: Path, line: int, received: str) -> JournalError:
+def _corrupt(path: Path, line: int, reason: str) -> JournalError:
     """Return the error for a line that is no record before whole lines: no crash leaves that."""
     name = shlex.quote(str(path))
     if line == 1:  # it has the identity of the sweep
@@ -434,9 +434,8 @@ def _corrupt(path: Path, line: int, received: str) -> JournalError:
     else:
         cure = f"Delete this line (sed -i {line}d {name})"
     return JournalError(
-        f"{path}, line {line}: expected a journal record, received {received}. {cure}, and start"
-        " the sweep again: trials that the journal lacks are read back from MLflow, and those that"
-        " MLflow lacks too run again"
+        f"{path}, line {line} is damaged: {reason}. {cure}, and start the sweep again: missing"
+        " trials are read back from MLflow, or run again"
     )
 
 

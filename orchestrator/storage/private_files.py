@@ -13,10 +13,10 @@ _MOST_LINKS = 40  # as the kernel's
 class NotOurs(Refusal, PermissionError):
     """A file or folder that another user could have put there."""
 
-    def __init__(self, path: Path, received: str) -> None:
+    def __init__(self, path: Path, kind: str) -> None:
         super().__init__(
-            f"{path}: expected a file that only this user can have made, received {received}. "
-            "Remove it, or set RNNSWEEP_HOME to a folder in which nobody else can write"
+            f"{path} is {kind}. Remove it, or set RNNSWEEP_HOME to a folder that only you can "
+            "write to"
         )
 
 
@@ -46,7 +46,7 @@ def read_private(path: Path, most_bytes: int) -> bytes:
     with os.fdopen(descriptor, "rb") as file:
         content = file.read(most_bytes + 1)
     if len(content) > most_bytes:
-        raise NotOurs(path, f"one of more than {most_bytes} bytes")
+        raise NotOurs(path, f"larger than {most_bytes} bytes")
     return content
 
 
@@ -94,4 +94,4 @@ def _open_regular(path: Path, flags: int) -> int:
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return descriptor
     os.close(descriptor)
-    raise NotOurs(path, "no regular file")
+    raise NotOurs(path, "not a regular file")

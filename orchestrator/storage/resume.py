@@ -34,7 +34,7 @@ from workloads.own_code import read_code
 
 
 class Incomparable(Refusal):
-    """A spec of another sweep than the one that has this name, or trials of two configs."""
+    """The sweep of this name has trials of another spec or other code, or of two configs."""
 
     __module__ = "rnnsweep"
 
@@ -46,10 +46,10 @@ def _new_generation() -> str:
 def _other_spec(name: str, changes: Iterable[str]) -> Incomparable:
     lines = "".join(f"  {change}\n" for change in changes)
     return Incomparable(
-        f"sweep '{name}': expected the inputs of its trials, received others (before -> now):\n"
-        f"{lines}Trials of both would not be comparable. Give the sweep another name, or"
+        f"sweep '{name}' has trials with other inputs (before -> now):\n"
+        f"{lines}Old and new trials would not be comparable. Give the sweep another name, or"
         f" {_new_generation()}."
-        " (More configs, values of a grid, arms or repeats extend it.)"
+        " (More configs, grid values, arms or repeats are fine.)"
     )
 
 
@@ -59,32 +59,30 @@ def _other_code(name: str, files: Iterable[str]) -> Incomparable:
     both = as_typed("--same-code --retry-failed", "same_code=True, retry_failed=True")
     fresh = _new_generation()
     return Incomparable(
-        f"sweep '{name}': the code of its workload has changed since its trials were run\n{lines}"
-        f"{fresh[:1].upper()}{fresh[1:]}; or, if the change does not matter to these trials, with"
-        f" {same_code} (after a fix, with {both})"
+        f"sweep '{name}': the code of its workload has changed since its trials ran\n{lines}"
+        f"{fresh[:1].upper()}{fresh[1:]}. If the change does not matter, use {same_code}; after a"
+        f" fix, {both}"
     )
 
 
 def _other_variant(name: str, variant: str, before: str, now: str) -> Incomparable:
     return Incomparable(
-        f"sweep '{name}': expected the settings that variant '{variant}' has in earlier trials,"
-        f" {before}; received {now}. Give it another name, or {_new_generation()}"
+        f"sweep '{name}': variant '{variant}' had other settings in earlier trials: {before}, now"
+        f" {now}. Give it another name, or {_new_generation()}"
     )
 
 
 def _two_configs(block: int, before: str, now: str) -> Incomparable:
     return Incomparable(
-        f"block {block}: expected one config for all of its trials, received {before} and {now},"
-        f" run from two homes with separate journals. To have comparable ones, {_new_generation()};"
-        " these trials are kept"
+        f"block {block} has trials of two configs ({before} and {now}), because the sweep was run"
+        f" from two homes. For comparable trials, {_new_generation()}; these trials are kept"
     )
 
 
 def _other_journal(name: str, before: str) -> Incomparable:
     return Incomparable(
-        f"sweep {name}: expected its own journal, received the journal of {before}. Move"
-        " journal.jsonl of this generation away, and run the same command again: finished trials"
-        " are read back from the tracking store"
+        f"sweep {name} has the journal of {before}. Move journal.jsonl of this generation away,"
+        " and run the same command again: finished trials are read back from MLflow"
     )
 
 

@@ -54,7 +54,7 @@ def build_crossing_laws(
 
 
 RISING, FLAT = (0.5, 0.7, 0.8, 0.9), (0.5, 0.6, 0.6, 0.6)
-NAN = "non_finite: epoch 3: expected finite metrics; loss is nan"
+NAN = "non_finite: epoch 3: loss is nan"
 
 Ending = Sequence[float] | str
 """The accuracies of a training's epochs, or the failure that it ends with."""

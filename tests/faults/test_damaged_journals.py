@@ -19,7 +19,7 @@ def test_every_byte_of_a_line_flipped_in_turn(tmp_path: Path, faults: Faults) ->
         for place in range(begin, begin + len(lines[line]) - 1):
             flipped = whole[place] ^ (1 << draw.randrange(8))
             path.write_bytes(whole[:place] + bytes([flipped]) + whole[place + 1 :])
-            with pytest.raises(journal.JournalError, match=f"line {line + 1}: expected a journal"):
+            with pytest.raises(journal.JournalError, match=f"line {line + 1} is damaged"):
                 journal.read(tmp_path)
 
 

@@ -73,7 +73,7 @@ def test_a_forged_address_of_artifacts_chooses_no_folder(
     with closing(sqlite3.connect(store / "mlflow.db")) as database, database:
         column = "artifact_uri" if table == "runs" else "artifact_location"
         database.execute(f"UPDATE {table} SET {column} = ?", (victim.as_uri(),))
-    with pytest.raises(TrackingError, match="artifacts below the artifacts of the experiment"):
+    with pytest.raises(TrackingError, match="outside of its experiment"):
         if table == "runs":
             opened.close("complete", {"report.md": "report"})
         else:

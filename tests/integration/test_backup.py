@@ -35,7 +35,7 @@ def test_a_backup_of_two_sweeps_that_share_a_cluster_is_restored_and_continued(
         wait_for(joining.waiting.exists, describe=holding.printed)
         back_up(joining.path, tmp_path / "moved home")
         with joining.running("run", second) as waiting:
-            waiting.until("may be in use by another sweep")
+            waiting.until("another sweep may be using")
             joining.gate.touch()
             holding.done().expect(0)
             waiting.done().expect(0)

@@ -72,6 +72,6 @@ def test_gpus_that_the_frameworks_cannot_use_fail_no_trial(home: Home, tmp_path:
     assert outcomes == ["complete"], "on the arm of the CPU"
     report = home.report("quickstart")
     reasons = {one["arm"]["implementation"]: one["reason"] for one in report["impossible"]}
-    assert "it sees none" in reasons["torch/portable"]
+    assert "sees no GPU" in reasons["torch/portable"]
     assert "pip install" in reasons["torch/portable"]
-    assert done.err.count("it sees none") == 1, "it is told once, when the sweep begins"
+    assert done.err.count("sees no GPU") == 1, "it is told once, when the sweep begins"

@@ -145,7 +145,7 @@ def test_a_package_that_hides_one_of_ours_is_refused(
     (tmp_path / package / "__init__.py").touch()
     environ = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
     done = python("-P", "-c", program, environ=environ)
-    assert done.code == code and "rename it, or take its folder out of" in done.err
+    assert done.code == code and "remove its folder from PYTHONPATH" in done.err
 
 
 @pytest.mark.parametrize(
@@ -261,12 +261,9 @@ def test_a_choice_shows_itself() -> None:
 
 @pytest.mark.usefixtures("home")
 def test_errors_name_arguments_in_python_and_options_in_commands() -> None:
-    with pytest.raises(rnnsweep.InvalidSide, match="a start with fresh=True makes another"):
+    with pytest.raises(rnnsweep.InvalidSide, match="fresh=True"):
         rnnsweep.compare("quickstart#1", "quickstart#1")
-    with (
-        called_by_command(),
-        pytest.raises(rnnsweep.InvalidSide, match="a start with --fresh makes another"),
-    ):
+    with called_by_command(), pytest.raises(rnnsweep.InvalidSide, match="--fresh"):
         rnnsweep.compare("quickstart#1", "quickstart#1")
     with pytest.raises(SpecError, match="overrides: repeats=0"):
         rnnsweep.run_sweep(SPEC, {"repeats": 0})
@@ -355,7 +352,7 @@ def test_a_signal_before_the_first_trial_interrupts_the_script(
     monkeypatch.setattr(
         "orchestrator.scheduling.sweep.run_checked_sweep", Mock(side_effect=Stopped)
     )
-    with pytest.raises(KeyboardInterrupt, match="before a trial was started"):
+    with pytest.raises(KeyboardInterrupt, match="before the first trial"):
         api.run_sweep(SPEC, home=tmp_path)
 
 

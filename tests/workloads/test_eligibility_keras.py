@@ -27,9 +27,9 @@ EACH_BACKEND = pytest.mark.parametrize("backend", backends())
 REFUSED = "refused"
 _REFUSALS = (
     "use_cudnn=True was specified, but cuDNN is not supported",  # Keras
-    "expected the lstm cell without dropout between layers",  # workloads.models.fused
-    "expected padding on the right",
-    "expected no mask, because the stack is stateful",
+    "only the lstm cell without dropout between layers",  # workloads.models.fused
+    "pad on the right",
+    "a stateful stack takes no mask",
 )
 _USUAL = [
     (name, getattr(LayerTraits(), name))

@@ -71,7 +71,7 @@ def test_a_file_that_computes_and_chooses_a_backend_decides_nothing(backend: str
         assert (facts["backend"], facts["intra_op_threads"]) == (backend, usable_cpus())
         notes = facts_of(fresh, "computes", f"{backend}/auto").import_notes
     place = line_of("computes", "os.environ")
-    expected = f"{place} sets KERAS_BACKEND to tensorflow; each trial has its own value"
+    expected = f"{place} sets KERAS_BACKEND to tensorflow; trials use their own value"
     assert [note.partition(", here")[0] for note in notes] == (
         [] if backend == "tensorflow" else [expected]
     )

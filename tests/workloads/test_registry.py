@@ -105,13 +105,13 @@ WRONG_SETTINGS = [
         name="a path for a dataset without files",
         workload="image_rows",
         settings={"data_path": "x"},
-        message="data_path is read for dataset mnist only",
+        message="data_path is only for dataset mnist",
     ),
     WrongSettings(
         name="a file without a path",
         workload="next_token",
         settings={"dataset": "file"},
-        message="dataset file: expected data_path",
+        message="dataset file needs data_path",
     ),
     WrongSettings(
         name="an activation that the cell fixes",

@@ -103,7 +103,7 @@ class Backend(ABC):
     """The command that installs it."""
 
     install_on_cpu: ClassVar[str] = ""
-    """How to install it on a machine without a GPU, where that saves gigabytes."""
+    """How to install it on a machine without a GPU, if that saves gigabytes."""
 
     framework: ClassVar[str]
     """The `Framework` class, as `package.module:Class`; imported in a trainer process only."""
@@ -172,9 +172,7 @@ class Backend(ABC):
         """The command that installs it, and the smaller way for a machine without a GPU."""
         if not self.install_on_cpu:
             return self.install
-        return (
-            f"{self.install}; without a GPU, and without gigabytes of CUDA: {self.install_on_cpu}"
-        )
+        return f"{self.install} (without a GPU, {self.install_on_cpu})"
 
     def environment(self, device: Device) -> Mapping[str, str]:
         """Return environment variables of a trainer process, besides the ones for every backend.

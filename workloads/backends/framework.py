@@ -102,8 +102,8 @@ class Framework(ABC):
                 self.fix_threads(usable_cpus())
             except RuntimeError as error:
                 raise NotPossible(
-                    f"{self.backend.title} has computed something before the trial, so its threads"
-                    f" are fixed ({error}): compute nothing while the workload's file is imported"
+                    f"{self.backend.title} computed something before the trial, which fixes its"
+                    f" threads ({error}): compute nothing when the workload's file is imported"
                 ) from error
             self._is_configured = True
         self.switch_tf32(implementation.precision == "tf32")
@@ -128,9 +128,8 @@ class Framework(ABC):
         found = keras_backend()
         if found != self.backend.name:
             raise NotPossible(
-                f"Keras runs on {found} in this process, where {self.backend.name} was asked for:"
-                " the workload's code has imported Keras with a KERAS_BACKEND of its own, or has"
-                " called keras.config.set_backend: leave that out"
+                f"Keras runs on {found} here, and the arm needs {self.backend.name}: the"
+                " workload's code sets KERAS_BACKEND or calls keras.config.set_backend. Remove that"
             )
 
     @abstractmethod
@@ -155,16 +154,15 @@ class Framework(ABC):
         """
         if device == "cpu" and self.has_gpu():
             raise NotPossible(
-                f"device cpu: {self.backend.title} sees a GPU, which was hidden from this process:"
-                " the workload's code has changed CUDA_VISIBLE_DEVICES: leave that out"
+                f"device cpu: {self.backend.title} sees a GPU, because the workload's code changes"
+                " CUDA_VISIBLE_DEVICES. Remove that"
             )
         if device == "gpu" and not self.has_gpu():
             lines = self.explain_blindness().strip().splitlines()
             reason = f" ({lines[0].strip()})" if lines else ""
             raise NotPossible(
-                f"device gpu: expected a GPU that {self.backend.title} can use; it sees none"
-                f"{reason}: check the driver, CUDA_VISIBLE_DEVICES, and that"
-                f" {self.backend.gpu_advice}"
+                f"device gpu: {self.backend.title} sees no GPU{reason}. Check the driver,"
+                f" CUDA_VISIBLE_DEVICES, and that {self.backend.gpu_advice}"
             )
 
     def cudnn_failure(self) -> str:

@@ -42,7 +42,7 @@ def load_framework_of_keras() -> Framework:
     name = keras.backend.backend()
     if name not in backends():
         raise ValueError(
-            f"expected Keras' backend to be one of {', '.join(backends())}; received {name}: set"
-            " KERAS_BACKEND before Keras is imported"
+            f"Keras' backend is {name}, not one of {', '.join(backends())}: set KERAS_BACKEND"
+            " before Keras is imported"
         )
     return load_framework(name)

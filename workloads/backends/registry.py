@@ -34,7 +34,7 @@ def backends() -> Mapping[str, Backend]:
 
 def find_backend(name: str) -> Backend:
     """Return the backend of this name, or raise `ImplementationError`."""
-    _expect_known("a backend", name, backends())
+    _expect_known("backends", name, backends())
     return backends()[name]
 
 
@@ -60,17 +60,17 @@ def parse_known_implementation(text: str) -> Implementation:
     """
     implementation = parse_implementation(text)
     backend = find_backend(implementation.backend)
-    _expect_known("a kernel", implementation.kernel, KERNELS)
+    _expect_known("kernels", implementation.kernel, KERNELS)
     for option in implementation.options:
-        _expect_known("an option", option, [*OPTIONS, *backend.options])
+        _expect_known("options", option, [*OPTIONS, *backend.options])
     if len(chosen := [o for o in implementation.options if o in PRECISIONS]) > 1:
-        raise ImplementationError("one precision at most", f"{' and '.join(chosen)} in {text!r}")
+        raise ImplementationError("at most one precision", f"{' and '.join(chosen)} in {text!r}")
     return implementation
 
 
-def _expect_known(kind: str, name: str, known_names: Collection[str]) -> None:
+def _expect_known(kinds: str, name: str, known_names: Collection[str]) -> None:
     if name in known_names:
         return
     near = difflib.get_close_matches(name, known_names, n=1)
     hint = f" (did you mean {near[0]!r}?)" if near else ""
-    raise ImplementationError(f"{kind} among {', '.join(known_names)}", f"{name!r}{hint}")
+    raise ImplementationError(f"one of the {kinds} {', '.join(known_names)}", f"{name!r}{hint}")

@@ -20,20 +20,19 @@ def with_class_weights(samples: Samples, weights: Mapping[int, float]) -> Sample
     """
     if not is_single_array(samples.targets):
         raise BadRequest(
-            "settings.class_weight: expected a model with one output, and one array of targets;"
-            f" received {_form(samples.targets)}: return sample weights from the function of the"
-            " data instead"
+            f"settings.class_weight is for one array of targets, not {_form(samples.targets)}:"
+            " return sample weights from the function that loads the data instead"
         )
     if samples.weights is not None:
         raise BadRequest(
-            "settings.class_weight: expected data without sample weights; received both: leave one"
-            " of them out"
+            "settings.class_weight and sample weights exclude each other: remove one of them"
         )
     classes = _classes(np.asarray(samples.targets[:]))
     if classes.ndim > 1:
         raise BadRequest(
-            "settings.class_weight: expected one class for each sample; received targets of shape"
-            f" {samples.targets.shape}: return sample weights from the function of the data instead"
+            "settings.class_weight needs one class for each sample, and the targets have shape"
+            f" {samples.targets.shape}: return sample weights from the function that loads the data"
+            " instead"
         )
     found, indices = np.unique(classes, return_inverse=True)
     by_class = np.array([weights.get(int(number), 1.0) for number in found], np.float32)

@@ -144,13 +144,13 @@ def _encoded(content: bytes, source: str, digest: str, corpus: Corpus) -> Encode
 
 def _decode(content: bytes, source: str) -> str:
     if not content:
-        raise DataError(f"data file {source!r}: expected a text; received an empty file")
+        raise DataError(f"data file {source!r} is empty")
     try:
         return content.decode()
     except UnicodeDecodeError as error:
         raise DataError(
-            f"data file {source!r}: expected UTF-8; received byte 0x{content[error.start]:02x} at"
-            f" offset {error.start:,} ({error.reason}): convert it, such as with"
+            f"data file {source!r} is not UTF-8: byte 0x{content[error.start]:02x} at offset"
+            f" {error.start:,} ({error.reason}). Convert it, such as with"
             " iconv -f ISO-8859-1 -t UTF-8"
         ) from error
 
@@ -234,10 +234,9 @@ def cut_windows(
         available = len(part) - sequence_length  # the last window, too, needs a target
         if available < (count or 1):
             raise DataError(
-                f"settings.{setting}: expected at most {max(0, available):,}, the windows of"
-                f" {sequence_length:,} tokens in the {len(part):,} of this part; received"
-                f" {count if count is not None else 'a request for at least one'}: use fewer, a"
-                " longer text, or dataset zipf, which has any length"
+                f"settings.{setting}: the {len(part):,} tokens of this part have"
+                f" {max(0, available):,} windows of {sequence_length:,} tokens, fewer than"
+                f" {count or 1:,}: use fewer, a longer text, or dataset zipf, which has any length"
             )
         default = sequence_length if each_step else 1  # predicts every token once
         distance = default if count is None else available // count
@@ -275,9 +274,9 @@ def cut_streams(
         batches = stream_length // sequence_length
         if batches < 1:
             raise DataError(
-                f"settings.batch_size × settings.sequence_length: expected at most"
-                f" {max(0, len(stream) - 1):,}, the tokens of the {part} part less one; received"
-                f" {batch_size:,} × {sequence_length:,}: make one smaller, or use a longer text"
+                f"settings.batch_size × settings.sequence_length ({batch_size:,} ×"
+                f" {sequence_length:,}) must not exceed {max(0, len(stream) - 1):,}, one less than"
+                f" the tokens of the {part} part: reduce one of them, or use a longer text"
             )
         starts = np.arange(batch_size) * stream_length
         steps = np.arange(batches)[:, None, None] * sequence_length + starts[:, None]

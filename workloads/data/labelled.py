@@ -41,23 +41,23 @@ def stratified_split(labels: NDArray[np.int32]) -> tuple[Order, Order]:
 
 
 def read_labelled(path: str, dimensions: int) -> Parts:
-    """Read the parts of an `.npz` file: x_train of so many dimensions, y_train, x_test, y_test."""
+    """Read x_train, y_train, x_test and y_test from an `.npz` file, and check the dimensions."""
     arrays, parts = read_npz(path), []
     for part in ("train", "test"):
         inputs, labels = arrays.get(f"x_{part}"), arrays.get(f"y_{part}")
         if inputs is None or labels is None:
             raise DataError(
-                f"{path}: expected arrays x_train, y_train, x_test, y_test; received"
+                f"{path}: needs the arrays x_train, y_train, x_test and y_test; it has"
                 f" {', '.join(arrays) or 'none'}"
             )
         if inputs.ndim != dimensions or labels.shape != inputs.shape[:1] or not len(labels):
             raise DataError(
-                f"{path}: expected x_{part} in {dimensions} dimensions, not empty, and a label in"
-                f" y_{part} for each sample; received {inputs.shape} and {labels.shape}"
+                f"{path}: x_{part} needs {dimensions} dimensions and at least one sample, and"
+                f" y_{part} a label for each; their shapes are {inputs.shape} and {labels.shape}"
             )
         if not np.issubdtype(labels.dtype, np.integer) or int(labels.min()) < 0:
             raise DataError(
-                f"{path}: expected y_{part} of integers from 0; received {labels.dtype} from"
+                f"{path}: y_{part} needs integers from 0 on; it has {labels.dtype} from"
                 f" {labels.min()}"
             )
         parts.append(Samples(inputs, labels.astype(np.int32)))

@@ -88,8 +88,8 @@ def full_batches(samples: Samples, batch_size: int, part: str) -> Samples:
     count = len(samples) - len(samples) % batch_size
     if not count:
         raise DataError(
-            f"{part}: expected at least one batch of {batch_size} samples for a stateful model;"
-            f" received {len(samples)}: use more data, or a smaller batch_size"
+            f"{part}: a stateful model needs at least one batch of {batch_size} samples, and there"
+            f" are {len(samples)}: use more data, or a smaller batch_size"
         )
     return samples.first(count)
 
@@ -138,20 +138,20 @@ def load_by_keras(dataset: str, load: Callable[[Any], LoadedType], offline: str)
         return load(keras)
     except Exception as error:  # Keras raises a bare Exception where a download fails
         raise DataError(
-            f"dataset {dataset}: expected Keras' loader to deliver it; {error}: on a machine"
-            f" without network, {offline}"
+            f"dataset {dataset}: Keras could not download it ({error}). Without a network,"
+            f" {offline}"
         ) from error
 
 
 def read_npz(path: str | Path) -> dict[str, NDArray[Any]]:
     """Read all arrays of an `.npz` file, never pickles; raise `DataError` if it cannot be read."""
-    expected = f"{path}: expected arrays in an .npz file"
+    expected = f"{path} is not an .npz file of arrays"
     try:
         archive = np.load(path, allow_pickle=False)
         if isinstance(archive, NpzFile):
             with archive:
                 return {name: archive[name] for name in archive.files}
-        raise DataError(f"{expected}; received one array of shape {archive.shape}")
+        raise DataError(f"{expected}: it has one array of shape {archive.shape}")
     except (
         OSError,
         ValueError,
@@ -163,5 +163,5 @@ def read_npz(path: str | Path) -> dict[str, NDArray[Any]]:
     ) as error:
         # NumPy takes any unknown file for a pickle, and its message explains how to trust it.
         is_other = "pickled (object) data" in str(error)
-        reason = "the file begins like neither .npz nor .npy" if is_other else error
-        raise DataError(f"{expected}; {reason}") from error
+        reason = "it has another format" if is_other else error
+        raise DataError(f"{expected}: {reason}") from error

@@ -69,9 +69,8 @@ def data_digest(dataset: str, data_path: str | None = None) -> str:
         digest = _file_digest(Path(data_path))
         if dataset == "shakespeare" and digest != DOWNLOADS[dataset]:
             raise DataError(
-                f"data file {data_path!r}: expected the text of {SHAKESPEARE_URL}, SHA-256"
-                f" {DOWNLOADS[dataset]}; received {digest}: for a text of your own set dataset to"
-                " 'file'"
+                f"data file {data_path!r}: not the text of {SHAKESPEARE_URL} (SHA-256 {digest}"
+                f" instead of {DOWNLOADS[dataset]}). For a text of your own, set dataset to 'file'"
             )
         return digest
     if dataset == "digits":
@@ -98,9 +97,9 @@ def expect_available(dataset: str, data_path: str | None = None) -> None:
             return
     except (OSError, ValueError) as error:
         raise DataError(
-            f"dataset {dataset}: expected it in {_paths(dataset)[0]}, or {address} to answer;"
-            f" received: {error}. Put the file there, name another copy as settings.data_path, or"
-            f" use data that need no download: settings.dataset={_BUNDLED[dataset]}"
+            f"dataset {dataset}: {_paths(dataset)[0]} does not exist, and {address} does not answer"
+            f" ({error}). Put the file there, set settings.data_path to another copy, or use data"
+            f" without a download: settings.dataset={_BUNDLED[dataset]}"
         ) from error
 
 
@@ -119,8 +118,8 @@ def digits_file() -> Path:
     spec = importlib.util.find_spec("sklearn")
     if spec is None or spec.origin is None:
         raise DataError(
-            "dataset digits: expected scikit-learn, which bundles it; it is not installed here:"
-            " pip install scikit-learn"
+            "dataset digits: it is part of scikit-learn, which is not installed here: pip install"
+            " scikit-learn"
         )
     return Path(spec.origin).parent / "datasets" / "data" / "digits.csv.gz"
 
@@ -132,9 +131,8 @@ def python_docs() -> dict[str, list[str]]:
         from pydoc_data.topics import topics  # noqa: PLC0415 - some distributions leave it out
     except ImportError as error:
         raise DataError(
-            "dataset python-docs: expected pydoc_data.topics, which is part of Python's standard"
-            f" library; {error}: install your distribution's complete Python, or choose another"
-            " dataset"
+            "dataset python-docs: this Python lacks pydoc_data.topics of the standard library"
+            f" ({error}): install your distribution's complete Python, or choose another dataset"
         ) from error
     known_paragraphs: set[str] = set()
     prose: dict[str, list[str]] = {}
@@ -159,6 +157,6 @@ def _file_digest(path: Path) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise DataError(
-            f"data file {str(path)!r}: expected a readable file on this machine;"
-            f" {error.strerror or error}: put it there, or correct settings.data_path"
+            f"data file {str(path)!r}: {error.strerror or error} on this machine: put it there, or"
+            " correct settings.data_path"
         ) from error

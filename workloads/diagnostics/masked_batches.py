@@ -86,9 +86,9 @@ def check_masks(trial: Context) -> dict[str, float]:
         trial.kernel(trial.implementation.kernel_text, proof.ran, proof.evidence)
     if not largest <= MAX_DIFFERENCE:
         raise NotPossible(
-            f"{trial.implementation}: masked layers give wrong results here: of {sizes.batches}"
-            f" batches with changing lengths, results differ by {largest:.2g} (relative) from those"
-            " of the same batches with a wait after each"
+            f"{trial.implementation}: masked layers give wrong results here: over {sizes.batches}"
+            f" batches of different lengths, they change by up to {largest:.2g} (relative) when"
+            " rnnsweep synchronises after each batch"
             " (https://github.com/tensorflow/tensorflow/issues/60192)"
         )
     return {"batches": float(sizes.batches), "largest_difference": largest}

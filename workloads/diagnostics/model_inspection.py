@@ -100,11 +100,11 @@ def inspect_own_model(request: InspectionRequest) -> Inspection:
         kind: FaultKind = "lacking" if isinstance(error, ImportError) and not advice else "failed"
         text = describe_error(error, read_code(request.workload))
         if isinstance(error, KeyError) and error.args and error.args[0] not in request.probes[0]:
-            text += f"\nadd {error.args[0]} to settings or search.space, if it is one of yours"
+            text += f"\nif {error.args[0]} is a setting, add it to settings or search.space"
         if passed := failed_pass(error):
             text += f"\n{passed} of a training step failed"
         if memory_complaint(error) is not None:
-            text += f"\nthe memory of this machine does not suffice for the model: {LESS_MEMORY}"
+            text += f"\nthis machine has too little memory for the model: {LESS_MEMORY}"
         return ModelFault(kind, f"{text}\n{advice}" if advice else text)
 
 
@@ -253,8 +253,8 @@ class _Inspector:
         if is_quick and self._functions.load_data(settings, batch_size).digest != data.digest:
             assert self._functions.load is not None  # it has just been called
             raise DataError(
-                f"{location_of(self._functions.load)}: expected the same data from each call with"
-                f" the same settings; received others: {SAME_DATA}"
+                f"{location_of(self._functions.load)} returns different data in each call:"
+                f" {SAME_DATA}"
             )
         suspects = recorded.read & set(self._request.searched)
         for probe in self._probes[1:]:
@@ -265,9 +265,9 @@ class _Inspector:
                 load = self._functions.load
                 assert load is not None  # it has just been called
                 raise _SearchedData(
-                    f"{location_of(load)}: expected the same data for each value of {name!r};"
-                    " received others: the arms of a block must read the same data, and a sweep has"
-                    f" one digest: move {name} to settings, and use another sweep for other data",
+                    f"{location_of(load)}: the data depend on {name!r}, and all trials of a sweep"
+                    f" must read the same data: move {name} to settings, and use another sweep for"
+                    " other data",
                     name,
                 )
             suspects -= changed
@@ -284,9 +284,8 @@ class _Inspector:
         first, second = map(_config_digest, models)
         if first != second:
             raise BadRequest(
-                f"{location_of(self._functions.build)}: expected the same model from each call with"
-                " the same settings; received one whose configuration differs: draw nothing at"
-                " random in build, or with a fixed seed"
+                f"{location_of(self._functions.build)} returns a different model in each call: draw"
+                " nothing at random there, or use a fixed seed"
             )
         return models[1]
 
@@ -336,9 +335,9 @@ class _Inspector:
             names = self._try(model, data.train.first(count), "the first batch")
             extremes = extreme_samples(data, count)
             if extremes is not None:
-                self._try(model, extremes, "the samples with the least and the largest values")
+                self._try(model, extremes, "the samples with the smallest and largest values")
             for which, batch in batches_not_finite(data, count):
-                self._try(model, batch, f"{which}, which has a value that is NaN or infinite")
+                self._try(model, batch, f"{which}, which has a NaN or infinite value")
         finally:
             keras.utils.clear_session()
         return names
@@ -371,8 +370,8 @@ class _Inspector:
             raise DataError(f"{expected}; received {received}: {_OTHER_SHAPES}")
         if self._request.timed_work == "train" and _are_stretched(model, batch.targets):
             raise DataError(
-                f"{expected}; received {received}: the loss would compare each output with each of"
-                " these targets, without an error of Keras: let them have the shape of the output"
+                f"{expected}; received {received}: Keras' loss would broadcast them without an"
+                " error. Give the targets the shape of the output"
             )
         try:
             if self._request.timed_work == "predict":
@@ -392,16 +391,15 @@ class _Inspector:
                 f"Keras on {backend} cannot {work} the model as it is written:"
                 f" {f'{passed}: ' if passed else ''}{reason}",
                 location,
-                f"the model {_model_shapes(model)}; received {received}. If they do not fit:"
+                f"the model {_model_shapes(model)}; the data have {received}. If they do not fit:"
                 f" {_OTHER_SHAPES}",
             ) from error
         faults = [name for name, value in results.items() if not np.all(np.isfinite(value))]
         if faults:
             raise NonFinite(
-                f"{location_of(self._functions.build)}: expected finite metrics on {which};"
-                f" {' and '.join(faults)} {'is' if len(faults) == 1 else 'are'} not a finite"
-                f" number, with {received}: look for missing or very large values in the data, and"
-                " at the loss"
+                f"{location_of(self._functions.build)}: {' and '.join(faults)}"
+                f" {'is' if len(faults) == 1 else 'are'} NaN or infinite for {which} ({received}):"
+                " check the loss, and the data for missing or very large values"
             )
         return tuple(results) if self._request.timed_work == "train" else ()
 
@@ -429,9 +427,8 @@ def _expect_recordable(names: tuple[str, ...], location: str) -> None:
     for name in names:
         if not _RECORDABLE.fullmatch(name):
             raise BadRequest(
-                f"{location}: expected names of metrics with letters, digits, '_', '-', '.', '/'"
-                f" and spaces only, which MLflow stores everywhere; received {name!r}: give the"
-                " metric another name"
+                f"{location}: MLflow cannot store a metric named {name!r}: use only letters,"
+                " digits, '_', '-', '.', '/' and spaces"
             )
 
 

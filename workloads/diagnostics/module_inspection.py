@@ -79,10 +79,10 @@ def try_module(
     extremes = extreme_samples(data, _MOST_SAMPLES)
     if extremes is not None:
         restore_kept(own.module, carried)
-        trial.run(_tensors(own, extremes), "the samples with the least and the largest values")
+        trial.run(_tensors(own, extremes), "the samples with the smallest and largest values")
     for where, samples in batches_not_finite(data, _MOST_SAMPLES):
         restore_kept(own.module, carried)
-        trial.run(_tensors(own, samples), f"{where}, which has a value that is NaN or infinite")
+        trial.run(_tensors(own, samples), f"{where}, which has a NaN or infinite value")
     restore_kept(own.module, carried)
     if optimizer is not None:
         trial.validate(_tensors(own, data.validation.first(_MOST_SAMPLES)))
@@ -126,10 +126,9 @@ class _ModuleTrial:
         faults = [name for name, value in values.items() if not _is_finite(value)]
         if faults:
             raise NonFinite(
-                f"{own.location}: expected finite numbers for {which}; {' and '.join(faults)}"
-                f" {'is' if len(faults) == 1 else 'are'} NaN or infinite, with"
-                f" {_received(batch)}: look for missing or very large values in the data, and at"
-                " the loss"
+                f"{own.location}: {' and '.join(faults)} {'is' if len(faults) == 1 else 'are'} NaN"
+                f" or infinite for {which} ({_received(batch)}): check the loss, and the data for"
+                " missing or very large values"
             )
         return () if self.optimizer is None else tuple(values)
 
@@ -168,18 +167,16 @@ class _ModuleTrial:
                 measured = own.measure(outputs, *batch[1:2])
             if not isinstance(measured, dict) or not all(_is_number(v) for v in measured.values()):
                 raise BadRequest(
-                    f"{own.location}: expected metrics(outputs, targets) next to it to return a"
-                    " dict of names and numbers, the means of the batch; received"
-                    f" {_described(measured)}"
+                    f"{own.location}: metrics(outputs, targets) next to it must return a dict of"
+                    f" names and numbers, the means of the batch, not {_described(measured)}"
                 )
             values |= {str(name): float(value) for name, value in measured.items()}
         return loss, values
 
     def _not_a_loss(self, received: Any, in_mode: str = "") -> BadRequest:
         return BadRequest(
-            f"{self.own.location}: expected loss(outputs, targets) next to it to return a tensor"
-            f" with one element that depends on the weights; received {_described(received)}"
-            f"{in_mode}"
+            f"{self.own.location}: loss(outputs, targets) next to it must return a tensor with one"
+            f" element that depends on the weights; received {_described(received)}{in_mode}"
         )
 
     @contextmanager
@@ -193,9 +190,9 @@ class _ModuleTrial:
             reason = describe_error(error, self.code).splitlines()[0]
             if step == "the forward pass":
                 raise DataError(
-                    f"{self.location}: expected data for the module of {self.own.location};"
-                    f" received {_received(batch)}: return arrays of the shapes that its forward"
-                    f" takes. It said: {reason}"
+                    f"{self.location}: the module of {self.own.location} cannot take"
+                    f" {_received(batch)}: return arrays with the shapes of its forward pass. It"
+                    f" says: {reason}"
                 ) from error
             raise BadRequest(
                 f"{self.own.location}: {step} failed, with {_received(batch)}: {reason}"

@@ -84,7 +84,7 @@ def _indices_out_of_range(model: Any, samples: Samples) -> tuple[int, str] | Non
             found = _first_outside(array, int(layer.input_dim))
             if found:
                 row, value = found
-                has = f"the layer {layer.name} has {layer.input_dim} entries, from 0 on"
+                has = f"the layer {layer.name} takes 0 to {layer.input_dim - 1}"
                 return row, f"the index {value}, and {has}"
     return None
 
@@ -104,7 +104,7 @@ def _classes_out_of_range(model: Any, samples: Samples) -> tuple[int, str] | Non
             found = _first_outside(array, classes, getattr(loss, "ignore_class", None))
             if found:
                 row, value = found
-                return row, f"the class {value}, and the model has {classes} classes, from 0 on"
+                return row, f"the class {value}, and the model has classes 0 to {classes - 1}"
     return None
 
 

@@ -155,6 +155,6 @@ def expect_nothing_compiled(model: WitnessedModel) -> Iterator[None]:
     if any(increases.values()):
         counts = ", ".join(f"{count} {event}" for event, count in increases.items() if count)
         raise CompiledWhileTimed(
-            f"expected the warm-up to cover every function and shape; {counts} came inside the"
-            " timed part, so its times are not valid: report this with the settings of the trial"
+            f"{counts} in the timed part, so its times are not valid: please report this as a bug,"
+            " with the settings of the trial"
         )

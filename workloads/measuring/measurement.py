@@ -271,7 +271,7 @@ def prepare_framework(trial: Context) -> Iterator[Framework]:
         lines = without_colours(str(error)).splitlines()
         if refusals := [line for line in lines if "use_cudnn=True was specified" in line]:
             why = f"{refusals[0].strip()}{framework.cudnn_failure()}"
-            raise NotPossible(f"{trial.implementation}: Keras refuses it here: {why}") from error
+            raise NotPossible(f"{trial.implementation}: Keras refuses cuDNN: {why}") from error
         full = memory_complaint(error)
         if full is None:
             raise

@@ -223,9 +223,9 @@ def _nothing_compiled(run: ModuleRun) -> Iterator[None]:
     yield
     if run.is_compiled and (count := compiling.compilation_count() - before):
         raise CompiledWhileTimed(
-            "expected the warm-up to compile all of the module; torch.compile compiled again inside"
-            f" the timed part ({count} times), so its times are not valid: give all batches one"
-            " shape, or report this with the settings of the trial"
+            f"torch.compile compiled again in the timed part ({count} times), so its times are not"
+            " valid: give all batches one shape, or report this as a bug, with the settings of the"
+            " trial"
         )
 
 

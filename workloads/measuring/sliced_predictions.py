@@ -24,7 +24,7 @@ from workloads.models.layers import is_stateful
 from workloads.models.training_run import TrainingRun, reset_states
 
 _MOST_BATCHES, _MOST_BYTES = 64, 64 * 2**20
-"""So many batches take turns in a slice, or fewer if they are larger."""
+"""The number of batches that take turns in a slice, or fewer if they are larger."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,8 @@ def time_slices(
 ) -> dict[str, float]:
     """Run the requested slices, synchronised at both edges; return the rates of their steps.
 
-    `run_steps` runs so many steps of the trial's timed work, and returns values that are complete
-    when all of its work is.
+    `run_steps` runs the given number of steps of the trial's timed work. It returns values that are
+    complete only when all of this work is.
     """
     cpu_s, seconds = 0.0, 0.0
     for steps in trial.slices():

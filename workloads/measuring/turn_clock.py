@@ -80,7 +80,7 @@ class TurnClock:
         return True
 
     def _plan_slices(self, steps: int) -> None:
-        """Let a slice be several passes, or an equal part of one, of about so many steps."""
+        """Let a slice be several passes, or an equal part of one, of about this many steps."""
         if self._is_full:
             steps = max(steps, self._plan.epochs * self._pass_steps // _MOST_SLICES)
         self._passes_per_slice = max(1, round(steps / self._pass_steps))

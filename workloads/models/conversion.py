@@ -1,4 +1,4 @@
-"""A model of the user's own with the kernel of an implementation, for code without rnnsweep."""
+"""Your own Keras model with the kernel of an implementation, outside of a sweep."""
 
 from __future__ import annotations
 
@@ -20,26 +20,29 @@ _OF_THE_MODEL = ("unroll", "xla", "eager", "again")
 
 
 def convert(model: keras.Model, implementation: str) -> keras.Model:
-    """Return a built Keras model with the kernel of an implementation, and with its weights.
+    """Return a Keras model that uses the kernel of an implementation, with the same weights.
 
-    `implementation` is named as in an arm, such as `torch/fused`; its backend must be Keras' in
-    this process (`KERAS_BACKEND`). A compiled model stays compiled as it was, but for
-    `jit_compile` and `run_eagerly`, which the implementation decides; its optimizer starts anew.
-    The result is made of the layers of `model`: use the result only, and save `model` before if you
-    need it. To load a saved result, write `from rnnsweep import convert` first: that registers the
-    layer of the kernel `fused`.
+    A compiled model stays compiled, except that the implementation decides `jit_compile` and
+    `run_eagerly`; its optimizer starts anew. Do not use `model` afterwards, because the result
+    consists of its layers; save it before if you need it. To load a saved result, write
+    `from rnnsweep import convert` first, which registers the layer of the kernel `fused`.
 
-    Raise `ValueError` if the implementation is unknown, of another backend or of a precision (which
-    is chosen before a model is built, by `keras.config.set_dtype_policy`), or if it cannot run the
-    model here; the message has the reason.
+    Args:
+        model: A built model.
+        implementation: A name as in a report, such as `torch/fused`. Its backend must be the one
+            that Keras uses in this process (`KERAS_BACKEND`).
+
+    Raises:
+        ValueError: The implementation is unknown or of another backend, cannot run the model here,
+            or has an option of precision (call `keras.config.set_dtype_policy` instead, before the
+            model is built).
     """
     asked = parse_known_implementation(implementation)
     framework = load_framework_of_keras()
     _expect_possible(asked, framework)
     if not model.built:
         raise ValueError(
-            f"{model.name}: expected a built model; received one whose layers have no weights yet:"
-            " begin it with keras.Input, or call it once on a batch"
+            f"{model.name} is not built yet: begin it with keras.Input, or call it once on a batch"
         )
     device: Device = "gpu" if framework.has_gpu() else "cpu"
     if reason := examine_rewrite(model, asked, device).reason:
@@ -65,11 +68,11 @@ def _expect_possible(asked: Implementation, framework: Framework) -> None:
     if asked.backend != framework.backend.name:
         name = framework.backend.name
         raise ValueError(
-            f"{asked}: expected an implementation of Keras' backend in this process, {name};"
-            f" received one of {asked.backend}: set KERAS_BACKEND before Keras is imported"
+            f"{asked}: Keras runs on {name} in this process: set KERAS_BACKEND={asked.backend}"
+            " before Keras is imported"
         )
     if others := [option for option in asked.options if option not in _OF_THE_MODEL]:
         raise ValueError(
-            f"{asked}: expected no option of precision; received {' and '.join(others)}: call"
-            " keras.config.set_dtype_policy before the model is built"
+            f"{asked}: a built model cannot change to {' and '.join(others)}: call"
+            " keras.config.set_dtype_policy before you build it"
         )

@@ -72,8 +72,8 @@ class FusedStack(keras.layers.Layer):
         batch, _, inputs = sequences_shape
         if inputs is None or (self.stateful and batch is None):
             raise ValueError(
-                f"{self.name}: expected a known number of features, and of samples if it is"
-                f" stateful; received sequences of shape {sequences_shape}: give keras.Input both"
+                f"{self.name}: the number of features (and of samples, if stateful) is unknown in"
+                f" the shape {sequences_shape}: give it to keras.Input"
             )
         self.stack_shape = StackShape(
             self.cell, inputs, self.units, self.layer_count, self.bidirectional
@@ -109,8 +109,7 @@ class FusedStack(keras.layers.Layer):
         """
         if self.stateful and mask is not None:
             raise ValueError(
-                f"{self.name}: expected no mask, because the stack is stateful; received one: give"
-                " it sequences of one length"
+                f"{self.name}: a stateful stack takes no mask: give it sequences of one length"
             )
         lengths, is_right_padded = None, None
         if mask is not None:

@@ -142,10 +142,9 @@ class _Creation:
         if is_constant(initializer):
             return None
         raise BadRequest(
-            f"weights of the model: variable {self.variable.path}: expected an initializer of"
-            f" Keras' own, whose distribution is known; received {_name_of(initializer)}: use one"
-            " of Keras', or set settings.weights to own, with which each arm starts from its own"
-            " draw"
+            f"weights of the model: variable {self.variable.path}: the initializer"
+            f" {_name_of(initializer)} is not one of Keras': use one of Keras', or set"
+            " settings.weights to own, so that each arm draws its own weights"
         )
 
 

@@ -81,7 +81,7 @@ def describe_layer(layer: Any, *, has_mask: bool) -> LibraryLayer | str:
     cell = _cell_of(forward)
     if cell is None:
         name = keras.activations.serialize(forward.activation)
-        return f"the libraries have SimpleRNN with tanh or relu only, not {name}"
+        return f"the libraries have SimpleRNN only with tanh or relu, not {name}"
     reason = next((r for side in sides if (r := _reason_to_keep(side))), None)
     if reason is not None:
         return reason
@@ -156,7 +156,7 @@ def _sides(layer: Any) -> tuple[Any, ...] | str:
     if isinstance(layer, keras.layers.RNN):
         over = type(layer.cell).__name__ if hasattr(layer, "cell") else "cells"
         return f"it is a {kind} over {over}: the libraries have LSTM, GRU and SimpleRNN"
-    return f"it is a {kind} with a recurrent layer inside"
+    return f"it is a {kind} that contains a recurrent layer"
 
 
 def _settings_of(side: Any) -> dict[str, Any]:

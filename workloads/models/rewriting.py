@@ -334,10 +334,7 @@ def _structure_reason(model: Any) -> str | None:
         )
     if is_known:
         return None
-    return (
-        f"{kind.__name__} is a class of its own, whose layers only its code knows:"
-        " use the kernel auto"
-    )
+    return f"{kind.__name__} is a subclass, whose layers only its code knows: use the kernel auto"
 
 
 def _replaced_method_reason(model: Any) -> str | None:
@@ -368,8 +365,8 @@ def _unroll_reason(model: Any) -> str | None:
     for graph, layer in _operations(model):
         if is_recurrent_operation(layer) and graph.steps(layer) is None:
             return (
-                f"layer {layer.name}: the length of its sequences is open: give keras.Input"
-                " the number of steps, or leave +unroll out"
+                f"layer {layer.name}: the length of its sequences is unknown: give keras.Input"
+                " the number of steps, or remove +unroll"
             )
     return None
 
@@ -467,11 +464,11 @@ def _optimizer_reason(model: Any) -> str | None:
     name = type(optimizer).__name__
     if getattr(optimizer, "clipnorm", None):
         return (
-            "clipnorm clips the gradient of each variable by itself, and a fused layer has one"
+            "clipnorm clips each variable's gradient separately, and a fused layer has one"
             " variable: use global_clipnorm or clipvalue, or another kernel"
         )
     if name in _MATRIX_OPTIMIZERS:
-        return f"{name} treats each matrix by itself, and a fused layer has one variable"
+        return f"{name} treats each matrix separately, and a fused layer has one variable"
     if getattr(optimizer, "_exclude_from_weight_decay_names", None) or getattr(
         optimizer, "_exclude_from_weight_decay_references", None
     ):

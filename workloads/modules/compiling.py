@@ -46,7 +46,7 @@ def describe_graphs() -> str:
         count = sum(breaks.values())
         text = f"torch.compile made {made}, with {count} graph break{'s' * (count != 1)}"
     else:
-        text = "torch.compile made no graph, so the module ran as it is written"
+        text = "torch.compile made no graph, so the module ran as written"
     reasons = "; ".join(dict.fromkeys(reason[:_SHOWN_REASON] for reason in breaks))
     return f"{text} ({reasons})" if reasons else text
 

@@ -214,9 +214,9 @@ def expect_loss(own: OwnModule) -> None:
     """Raise `BadRequest` for a module without a loss, which cannot be trained."""
     if own.loss is None:
         raise BadRequest(
-            f"{own.location}: expected a function loss(outputs, targets) next to it, because it"
-            " returns a PyTorch module; found none: add one, or time predictions, which need none"
-            " (measure: {mode: timing, of: predict})"
+            f"{own.location} returns a PyTorch module, which needs a function loss(outputs,"
+            " targets) next to it: add one, or time only predictions (measure: {mode: timing, of:"
+            " predict})"
         )
 
 
@@ -224,21 +224,20 @@ def make_optimizer(own: OwnModule, module: nn.Module) -> Any:
     """Return the user's optimizer, or Adam; `BadRequest` for one whose step needs a closure."""
     parameters = [p for p in module.parameters() if p.requires_grad]
     if not parameters:
-        raise BadRequest(f"{own.location}: expected a module with parameters to train; it has none")
+        raise BadRequest(f"{own.location}: the module has no parameters to train")
     if own.make_optimizer is None:
         return torch.optim.Adam(parameters, _LEARNING_RATE)
     optimizer = own.make_optimizer(parameters, own.settings)
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise BadRequest(
-            f"{own.location}: expected optimizer(parameters, settings) to return a torch.optim"
-            f" optimizer; received {optimizer!r:.80}"
+            f"{own.location}: optimizer(parameters, settings) must return a torch.optim optimizer,"
+            f" not {optimizer!r:.80}"
         )
     closure = inspect.signature(type(optimizer).step).parameters.get("closure")
     if closure is not None and closure.default is inspect.Parameter.empty:
         raise BadRequest(
-            f"{own.location}: expected an optimizer that takes one step per batch; received"
-            f" {type(optimizer).__name__}, which evaluates the loss several times in a step through"
-            " a closure, so its steps are not comparable: use Adam or SGD"
+            f"{own.location}: {type(optimizer).__name__} evaluates the loss several times in a"
+            " step, so its steps are not comparable: use another optimizer, such as Adam or SGD"
         )
     return optimizer
 

@@ -77,21 +77,21 @@ def with_functions_next_to(
     """
     if settings.get("weights") == "own":
         raise BadRequest(
-            f"{location}: expected no settings.weights, because the weights of a PyTorch module are"
-            " always those that its layers draw, equal on all arms; received own: leave it out"
+            f"{location}: remove settings.weights: a PyTorch module always keeps the weights that"
+            " its layers draw, which are equal on all arms"
         )
     if settings.get("class_weight") is not None:
         raise BadRequest(
-            f"{location}: expected no settings.class_weight, because a module has its own loss;"
-            f" received {settings['class_weight']}: put the weights into loss, or let the function"
-            " of the data return sample weights, which loss gets as its third argument"
+            f"{location}: remove settings.class_weight, because a module has its own loss: put the"
+            " weights into loss, or return sample weights from the function that loads the data"
+            " (loss gets them as its third argument)"
         )
     names = vars(sys.modules[inspect.unwrap(build).__module__])
     found = {name: names.get(name) for name in ("loss", "optimizer", "metrics")}
     for name, function in found.items():
         if function is not None and not callable(function):
             raise BadRequest(
-                f"{location}: expected a function {name!r} next to it; received {function!r:.80}"
+                f"{location}: {name!r} next to it must be a function, not {function!r:.80}"
             )
     return OwnModule(
         module, location, settings, found["loss"], found["optimizer"], found["metrics"]

@@ -1,7 +1,7 @@
 """The interface of a task: a model, its data, and what is special about its training.
 
-The built-in workloads are uses of it, a folder of `workloads/tasks/` each. A spec of a user's names
-one as `workload: package.module:NAME`, where `NAME` is a `Task`.
+Each built-in workload is one, in a folder of `workloads/tasks/`. A spec can name your own as
+`workload: package.module:NAME`, where `NAME` is a `Task`.
 
 The life of a trial:
 
@@ -56,40 +56,40 @@ class Trained(Generic[DataType]):
 class Task(Generic[SettingsType, DataType]):
     """A workload that rnnsweep trains and times: its settings, its data, its model.
 
-    The functions run in a trainer process; they import Keras inside themselves, or in a module that
-    only they use. An example is `workloads.tasks.next_token.task`.
+    The functions run in a trainer process. Import Keras inside them, or in a module that only they
+    use. An example is `workloads.tasks.next_token.task`.
     """
 
     settings_model: type[SettingsType]
-    """The settings, with bounds and defaults; the first thing that all other functions get."""
+    """The settings, with bounds and defaults; each function gets an instance first."""
 
     load: Callable[[SettingsType, int], DataType]
     """Returns the data, as arrays whose first axis counts samples; raises `DataError`.
 
     Called once in a trial, with the settings and the trial's seed. All trials of a sweep must get
-    the same data: use the seed only for input that stands for no data, as `synthetic` does.
+    the same data, so use the seed only for random input, as `synthetic` does.
     """
 
     build: Callable[[SettingsType, Context, DataType], Any]
-    """Returns a compiled Keras model for the data, as anybody would write it.
+    """Returns an ordinary compiled Keras model for the data.
 
-    Called once in a trial, and once more to keep the model. The model is the same on every arm: its
-    recurrent layers get the arm's kernel afterwards. `trial.seed` is the first of the seeds for
-    dropout. Initial weights need no seed: they are replaced.
+    Called once in a trial, and again if the model is kept. Build the same model for every arm: its
+    recurrent layers get the arm's kernel afterwards. Use `trial.seed` for dropout; initial weights
+    need no seed, because they are replaced.
     """
 
     plan: Callable[[SettingsType], TrainingPlan]
-    """Returns the batch size, the epochs, and the like. Called once, after `build`."""
+    """Returns the batch size, the epochs and so on. Called once, after `build`."""
 
     finish: Callable[[SettingsType, Context, Trained[DataType]], Mapping[str, float]] | None = None
     """Returns more metrics of a trained model.
 
-    Called once after a whole training, never for a pruned trial or one in slices. It may time
-    phases of its own (`trial.phase`), and store texts (`trial.artifact`).
+    Called once after a whole training, but not for a pruned trial or one in slices. It may time
+    phases of its own (`trial.phase`) and store texts (`trial.artifact`).
     """
 
     timed: Timed = "training"
-    """What is timed: training by Keras' `fit`, or passes of the model over its first batch."""
+    """What is timed: training as by Keras' `fit`, or passes of the model over its first batch."""
 
     def check_settings(self, settings: Mapping[str, Any]) -> SettingsType:
         """Return the checked settings with all defaults, or raise pydantic's `ValidationError`."""

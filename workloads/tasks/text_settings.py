@@ -19,7 +19,7 @@ class TextSettings(TrainingSettings):
     )
     data_path: str | None = Field(
         None,
-        description="a UTF-8 text for dataset file, or instead of the download of shakespeare",
+        description="a UTF-8 text, for dataset file or instead of the download of shakespeare",
     )
     vocabulary: int = Field(
         128,
@@ -35,5 +35,5 @@ class TextSettings(TrainingSettings):
     @model_validator(mode="after")
     def _expect_path_of_file(self) -> Self:
         if self.dataset == "file" and self.data_path is None:
-            raise ValueError("dataset file: expected data_path, the path of a UTF-8 text")
+            raise ValueError("dataset file needs data_path, the path of a UTF-8 text")
         return self

@@ -20,7 +20,7 @@ class TrainingSettings(StackSettings):
         description="synchronised steps after the epochs, for step_ms_median and step_ms_p95",
     )
     target_accuracy: float | None = Field(
-        None, gt=0, le=1, description="report the training seconds until val_accuracy reaches this"
+        None, gt=0, le=1, description="report the training time until val_accuracy reaches this"
     )
     keep: Literal["best"] | None = Field(
         None,
@@ -45,8 +45,8 @@ class TrainingSettings(StackSettings):
     def _data_path_goes_with_the_dataset(self) -> Self:
         if self.data_path is not None and self.dataset not in self.datasets_with_path:
             raise ValueError(
-                f"data_path is read for dataset {' or '.join(self.datasets_with_path)} only, but"
-                f" dataset is {self.dataset!r}: remove data_path or set dataset to"
+                f"data_path is only for dataset {' or '.join(self.datasets_with_path)}, not for"
+                f" {self.dataset!r}: remove data_path, or set dataset to"
                 f" {self.datasets_with_path[0]}"
             )
         return self

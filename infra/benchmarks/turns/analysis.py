@@ -22,7 +22,7 @@ NUMBERS = (8, 16, 32, 48)
 """How many turns a block may have."""
 
 LEAST = 8
-"""No more turns are set aside if so many are left."""
+"""No more turns are set aside if only this number is left."""
 
 LIMIT_PCT = 15.0
 """Turns in which others took more of the CPUs may be set aside."""

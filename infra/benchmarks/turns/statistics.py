@@ -25,7 +25,7 @@ def lowest(place: int) -> Callable[[Times], Times]:
 
 
 def mean_of_lowest(number: int) -> Callable[[Times], Times]:
-    """Return the function of the mean of so many of the lowest values."""
+    """Return the function of the mean of this number of lowest values."""
     return lambda times: np.asarray(np.sort(times, axis=-1)[..., :number].mean(axis=-1))
 
 

@@ -25,10 +25,10 @@ NOISE = tuple(metric.name for metric in METRICS if "noise" in metric.reported_in
 
 @dataclass(frozen=True, slots=True)
 class TrialCounts:
-    """Trials by outcome; `missing` have not ended.
+    """The number of trials with each outcome; `missing` have not ended.
 
-    `expected` is blocks x arms x repeats of the last start, without the trials of pruned blocks
-    that never ran, and with the trials that only an earlier start planned.
+    `expected` is blocks x arms x repeats of the last start, plus the trials that only an earlier
+    start planned. Trials of pruned blocks that never ran do not count.
     """
 
     expected: int
@@ -52,14 +52,14 @@ class KernelCount:
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 
 _MOST_MESSAGES = 3
-"""The most unlike messages of one reason that have rows of their own."""
+"""The largest number of different messages of one reason that have their own rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExcludedTrials:
-    """The trials of an arm that did not complete for one reason, with the first one's message.
+    """The trials of an arm that failed for the same reason, with the message of the first one.
 
-    Of failures with unlike messages each frequent one is a reason of its own; the rest are one.
+    A frequent message is a reason of its own. Rare messages share one reason.
     """
 
     arm: Arm
@@ -74,20 +74,31 @@ class ExcludedTrials:
 class ArmSummary:
     """One arm: its trials by outcome, its measures, and the evidence behind them.
 
-    With `matched` the measures are over the complete rounds and comparable between arms, else over
-    all complete trials of this arm, `used` in number. Measures that only a fresh trainer has are
-    always over all. An energy of several scopes is excluded; energies of unlike `energy_scope`
-    are not comparable. `run_ids` are the trials behind the measures, by `Measure.trainer`.
-
-    `mathematics` compares what the arm computes with a reference; None for a reference, and without
-    fingerprints. `planned` is false for an arm that the last start did not run. Of the complete
-    trials, `proven` have evidence that the requested kernel ran, `unproven` have none of any
-    kernel, `disturbed` were measured while other processes took the machine, `not_in_turns` trained
-    alone because the trainers of their round did not fit into memory together, and `retried` needed
-    more than one attempt. `jit` (XLA compiled the program) and `precision` (of the products) are
-    None for unknown implementations. `noise` has spreads. `means` has the mean of each measure over
-    the blocks that are compared (see `Matrix`), or, where none are, over the trials behind the
-    measure; tables show it.
+    Attributes:
+        planned: False if the last start did not run this arm.
+        trials: The number of trials with each outcome.
+        matched: True if the measures are over complete rounds only, and so comparable between
+            arms. Otherwise they are over all complete trials of this arm. Measures that only a
+            fresh trainer has are always over all.
+        used: The number of trials behind the measures.
+        measures: The measures by name. Energy is left out if its scope varied between trials.
+        run_ids: The trials behind the measures, by `Measure.trainer`.
+        energy_scope: What the energy includes. Different scopes are not comparable.
+        mathematics: How the arm's outputs differ from a reference; None for the reference itself,
+            and without fingerprints.
+        kernels: The kernels that ran.
+        proven: Complete trials with evidence that the requested kernel ran.
+        unproven: Complete trials without evidence of any kernel.
+        disturbed: Complete trials that other processes on the machine disturbed.
+        not_in_turns: Complete trials that trained alone, because the trainers of their round did
+            not fit into memory together.
+        retried: Complete trials that needed more than one attempt.
+        nodes: The nodes that ran the trials.
+        jit: Whether XLA compiled the program; None for an unknown implementation.
+        precision: The precision of the products; None for an unknown implementation.
+        noise: The spread of each measure between repeats.
+        means: The mean of each measure over the blocks that are compared (see `Matrix`), or over
+            the trials behind the measure if none are. Tables show this mean.
     """
 
     arm: Arm
@@ -241,9 +252,14 @@ def _message(trial: FinishedTrial) -> str:
 class Validity:
     """The evidence behind a report.
 
-    Of `trials` that ended, `used` are in the matched rounds and `left_out` did not complete. Of the
-    complete `rounds`, `disturbed_rounds` have a disturbed trial, and in `split_rounds` arms of one
-    hardware class ran on different nodes.
+    Attributes:
+        trials: Trials that ended.
+        used: Trials in the matched rounds.
+        left_out: Trials that did not complete.
+        rounds: Complete rounds.
+        disturbed_rounds: Complete rounds with a disturbed trial.
+        versions: The versions of the software, by package.
+        split_rounds: Complete rounds in which arms of one hardware class ran on different nodes.
     """
 
     trials: int
@@ -304,7 +320,8 @@ class LearningPoint:
 class LearningCurve:
     """One arm's metric against epochs and seconds, over the matched rounds if there are any.
 
-    Repeats are averaged within their block first. A point is over the blocks that reached it.
+    Each point is the mean of the blocks that reached it; a block counts once, by the mean of its
+    repeats.
     """
 
     arm: Arm
@@ -316,10 +333,10 @@ class LearningCurve:
 
 @dataclass(frozen=True, slots=True)
 class PhaseSplit:
-    """Mean seconds of each phase (of `PHASES`, those measured) over an arm's complete trials.
+    """The mean seconds of each measured phase over an arm's complete trials.
 
-    A phase that a trial did not have counts as no time. Trials that took turns have no queue: while
-    they wait, another arm of their round runs.
+    A phase that a trial did not have counts as 0 s. Trials that took turns have no queue, because
+    another arm of their round runs while they wait.
     """
 
     arm: Arm

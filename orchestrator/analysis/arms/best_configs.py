@@ -27,10 +27,10 @@ _Repeats = Sequence[FinishedTrial]  # the trials of one config on one arm
 
 @dataclass(frozen=True, slots=True)
 class ParetoPoint:
-    """One config on one arm: each objective's mean over its complete repeats.
+    """One config on one arm, with each objective's mean over the complete repeats.
 
-    `scope` is the scope of its energy, if an objective is one. `time` is the mean of the first of
-    `TIE_BREAKERS` that its trials have: of equally good points the fastest one comes first.
+    `scope` is the scope of the energy, if energy is an objective. `time` is the mean of the first
+    metric in `TIE_BREAKERS` that the trials have; it decides between equally good points.
     """
 
     block: int
@@ -54,9 +54,15 @@ def rounded_for_ties(value: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """The non-dominated points out of `tried`; `left_out` counts the configs without a point.
+    """The non-dominated points.
 
-    The arms of `unlike_work` and of `different_mathematics` have no points.
+    Attributes:
+        objectives: The objectives with their better directions.
+        points: The points that no other point beats in every objective.
+        tried: The number of configs tried.
+        left_out: The number of configs without a point.
+        unlike_work: Arms without points, because they did different work.
+        different_mathematics: Arms without points, because they compute something else.
     """
 
     objectives: Mapping[str, Direction]
@@ -69,9 +75,10 @@ class Front:
 
 @dataclass(frozen=True, slots=True)
 class TradeOff:
-    """The front of one result against one expense, on one hardware class or (None) over all.
+    """The front of one result against one expense, on one hardware class or on all (None).
 
-    A front has energies of one `scope`. A config whose repeats have several is on none.
+    All energies of a front have the same `scope`. A config whose repeats differ in scope is on no
+    front.
     """
 
     result: str

@@ -43,11 +43,15 @@ class ArmOnConfig:
 class ArmChoice:
     """The best config by a metric, and the arm to use it on.
 
-    `leading` has the best value of all configs × arms, which decides the config. `chosen` takes the
-    least time of the arms that are equal to it there: those that compute the same from equal
-    starts, or whose values are within the margin of the leading one. `time_metric` is the first of
-    `TIE_BREAKERS` that all equal arms have; None if they have none in common. `arms` has every arm:
-    the chosen one, equal ones by their times, worse ones by their values, and those left out.
+    Attributes:
+        metric: The metric to optimize.
+        time_metric: The first metric in `TIE_BREAKERS` that all equal arms have; None if they
+            share none.
+        leading: The config and arm with the best value. It decides the config.
+        chosen: The fastest arm on this config that is as good as the leading one: it computes the
+            same from equal starts, or its value is within the margin.
+        arms: Every arm: the chosen one, equal ones by time, worse ones by value, then those that
+            were left out.
     """
 
     metric: str

@@ -69,8 +69,8 @@ class Mathematics:
     """Whether an arm computes what a reference arm computes from the same weights.
 
     The differences are the largest over `rounds` rounds; see `FingerprintDifference`.
-    `is_different` if one of them is beyond its tolerance: then the arms compute something else,
-    which the rounding of their precision does not explain.
+    `is_different` is true if one exceeds its tolerance: the rounding of the arms' precision does
+    not explain such a difference.
     """
 
     reference: Arm
@@ -123,7 +123,7 @@ def compute_the_same(arm: Arm, other: Arm, compared: Mapping[Arm, Mathematics]) 
     """Return whether two arms were shown to compute the same, at one precision.
 
     `compared` is what `compare_mathematics` returns: both have an equal reference, or one is the
-    other's. Arms of unlike precision differ by more rounding than a training forgives.
+    other's. Arms of different precision differ by more rounding than a training forgives.
     """
     if arm == other:
         return True

@@ -19,7 +19,7 @@ _WITHOUT_RATIO = 10.0
 class NearestConfig:
     """The arm's config that is nearest to a published one; `differs` lists the differences.
 
-    `values` are the means over its repeats of the metrics that were published.
+    `values` has the mean over the repeats of each metric that was published.
     """
 
     arm: Arm

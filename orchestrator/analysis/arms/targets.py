@@ -27,10 +27,10 @@ class ExpenseToTarget:
 
 @dataclass(frozen=True, slots=True)
 class TargetArm:
-    """The expenses of an arm until the target; `energy_scope` is the scope of its energy.
+    """What an arm spends until it reaches the target; `energy_scope` is the scope of its energy.
 
     An expense is None unless every trial that reached the target recorded it. `diverged` counts the
-    trials that ended in numbers that are not finite, and so never reached it.
+    trials that ended with nan or infinity, and so never reached the target.
     """
 
     arm: Arm

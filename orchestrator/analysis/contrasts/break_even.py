@@ -24,13 +24,20 @@ STEPS = ("step_ms", "predict_ms")
 
 @dataclass(frozen=True, slots=True)
 class BreakEven:
-    """An arm that compiles longer than another on the same hardware, and what that saves per step.
+    """The number of steps after which an arm that compiles longer than another one has paid off.
 
-    `steps` is the ratio of the means over `blocks` with Fieller's interval; None unless both a
-    longer compilation and a shorter step are shown. A step is the prediction of a batch where
-    predictions were timed. Only trials of warm trainers count, as the first trial of a trainer
-    includes its start, or all if all trainers are fresh. Intervals are corrected for the number of
-    pairs in the report (Bonferroni).
+    Only trials of warm trainers count, because the first trial of a trainer includes its start; if
+    all trainers are fresh, all count. Intervals are corrected for the number of pairs in the report
+    (Bonferroni). Where predictions were timed, a step is the prediction of a batch.
+
+    Attributes:
+        arm: The arm that compiles longer.
+        baseline: The other arm, on the same hardware.
+        extra_compile_s: How much longer the arm compiles, in seconds.
+        saved_step_ms: How much shorter its step is, in milliseconds.
+        steps: The ratio of both means with Fieller's interval; None unless both differences are
+            significant.
+        blocks: The number of blocks behind the means.
     """
 
     arm: Arm

@@ -1,4 +1,4 @@
-"""One answer to "is this better than that, by this metric?", the same type for every question.
+"""The answer to "is A better than B by this metric?", the same type for every question.
 
 The report, `compare`, `bench`, the live view, MLflow's metrics and the JSON format filter one list
 of these. `docs/trust.md` has the rules.
@@ -13,20 +13,20 @@ from orchestrator.analysis.statistics.formatting import inverse, inverse_differe
 
 
 class Question(StrEnum):
-    """What is asked: which arms, or which of their properties, are compared."""
+    """What is compared: arms, or some property of them."""
 
     BASELINE = "baseline"
-    """An arm with its baseline."""
+    """An arm and its baseline."""
     BEST = "best"
-    """The arm with the best mean with each other arm."""
+    """The arm with the best mean, and each other arm."""
     FACTOR = "factor"
-    """The best value of a factor with another one, averaged over the combinations of the rest."""
+    """The best value of a factor and another one, averaged over all combinations of the rest."""
     INTERACTION = "interaction"
-    """The effect of a factor at one value of another factor with its effect at another value."""
+    """The effect of a factor at two values of another factor."""
     SIZE = "size"
-    """A baseline, or an arm's speed-up, at one value of a param with itself at another value."""
+    """A baseline, or an arm's speed-up, at two values of a param."""
     CHANGE = "change"
-    """An arm in one sweep with itself in an earlier one."""
+    """An arm in two sweeps, the later one first."""
 
 
 class Scale(StrEnum):
@@ -46,20 +46,20 @@ class Verdict(StrEnum):
 
 
 class Qualifier(StrEnum):
-    """What limits a verdict; only a busy machine leaves it as the interval has it."""
+    """What limits a verdict. With any qualifier but `busy`, the verdict is open."""
 
     FEW = "few"
-    """Fewer configs, or repeats of the only one, than a verdict needs."""
+    """There are too few configs (or repeats of a single config) for a verdict."""
     BUSY = "busy"
-    """Other processes disturbed some of the compared trials, because too few were quiet."""
+    """Other processes disturbed some of the compared trials; too few were quiet."""
     UNLIKE_WORK = "unlike work"
-    """The two did other amounts of work, or measured an energy of other devices."""
+    """The amounts of work differ, or the energies are of different devices."""
     OTHER_MATHEMATICS = "other mathematics"
     """One of the two computes something else than its reference."""
 
 
 class Unit(StrEnum):
-    """What an interval is over: configs, or the repeats of the only config."""
+    """What an interval is over: configs, or the repeats of a single config."""
 
     CONFIG = "config"
     REPEAT = "repeat"
@@ -69,14 +69,15 @@ class Unit(StrEnum):
 class Contrast:
     """A subject compared with a reference by one metric.
 
-    On the scale of a ratio the `estimate` is the reference's value over the subject's, a geometric
-    mean over `blocks`: above 1 the subject takes less. On the scale of a difference it is the
-    subject's value minus the reference's. Its interval is the one that decides the verdict,
-    corrected for the other comparisons of its question and metric (Holm); a plain 95 % interval if
-    there is no verdict. `lowest` and `highest` are the ends of the single blocks' values.
+    With the scale `ratio`, the `estimate` is the reference's value divided by the subject's, as a
+    geometric mean over `blocks`: above 1, the subject takes less. With the scale `difference`, it
+    is the subject's value minus the reference's. Its interval decides the verdict, and is corrected
+    for the other comparisons of its question and metric (Holm); without a verdict it is a plain
+    95 % interval. `lowest` and `highest` are the extremes of the single blocks.
 
-    The verdict is `same` if the whole interval is within the `margin`: a share for a ratio, else in
-    the metric's unit. `more_blocks` estimates how many more blocks decide an open verdict.
+    The verdict is `same` if the whole interval is within the `margin`: a share for a ratio,
+    otherwise in the metric's unit. `more_blocks` estimates how many more blocks would decide an
+    open verdict.
     """
 
     question: Question

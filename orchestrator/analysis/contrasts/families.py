@@ -175,7 +175,7 @@ def _works(matrix: Matrix, row: Comparison, sign: float) -> Counter[object]:
 
 
 def work_of(matrix: Matrix, arm: Arm) -> object:
-    """Return what an arm's values are of; values of unlike work are not compared.
+    """Return what an arm's values measure; values of different work are not compared.
 
     Times per step are of a step, however much work an arm did.
     """

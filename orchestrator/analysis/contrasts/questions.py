@@ -17,10 +17,9 @@ from orchestrator.core.arms import Arm
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """The arm with the best mean by a metric among arms that can be compared.
+    """The arm with the best mean by a metric on a hardware class, or on all (`hardware` is empty).
 
-    They are the arms of one hardware class, or of all (`hardware` is empty). `others` are in the
-    order of their means.
+    `others` are the arms it was compared with, the best mean first.
     """
 
     metric: str

@@ -44,12 +44,20 @@ _GRID, _THINNED = 121, 3
 
 @dataclass(frozen=True, slots=True)
 class SpeedCurve:
-    """An arm's speed-up over its baseline along one size, within what was tried.
+    """An arm's speed-up over its baseline along one size, within the range that was tried.
 
-    `points` are the blocks, and `curve` is the fit, both with the other params at `held`; the band
-    has 95 % for all curves of a report together. If the arms cross, the arm is the faster one
-    `above` or `below` the `crossing`, the size at which the curve crosses 1; its interval is
-    undecided. If there is no fit, `reason` explains it, and the points are not adjusted.
+    Attributes:
+        arm: The arm.
+        baseline: The arm it is compared with.
+        metric: The metric of the speed-up.
+        size: The parameter along the curve.
+        points: The blocks, adjusted to the other parameters at `held`; not adjusted without a fit.
+        curve: The fit at `held`, with a 95 % band for all curves of the report together.
+        held: The values of the other parameters.
+        faster: On which side of the crossing the arm is the faster one; None without a crossing.
+        crossing: The size at which the curve crosses 1. Within its interval either arm may be
+            faster.
+        reason: Why there is no fit; None if there is one.
     """
 
     arm: Arm
@@ -152,7 +160,7 @@ def _design(matrix: Matrix, design_of: DesignOf) -> Design:
 
 
 def _corrected(judging: Judging, family: int) -> float:
-    """Return the level of each of so many intervals (Bonferroni)."""
+    """Return the level of each interval, corrected for their number (Bonferroni)."""
     return 1 - judging.error / max(1, family)
 
 

@@ -12,7 +12,7 @@ from orchestrator.core.selectors import names_arm, split_arm_text
 
 
 class BaselineError(Refusal, ValueError):
-    """A requested baseline that is not an arm of the sweep; the message lists the choices."""
+    """A baseline that is not an arm of the sweep, or cannot run; the message lists the choices."""
 
     __module__ = "rnnsweep"
 
@@ -21,11 +21,14 @@ class BaselineError(Refusal, ValueError):
 class Baseline:
     """The baselines of the speed-ups.
 
-    With scope `arm` every arm is compared with one arm; with `same hardware` each with the
-    baseline's implementation on its own hardware. But an arm of another variant is compared with
-    the baseline's variant on its own implementation and hardware, if that can run. `of` has no
-    entry for an arm on hardware without this implementation. `instead_of` is the sentence that
-    another baseline was asked for, which cannot run; empty if this one was.
+    Attributes:
+        name: The baseline as reports name it.
+        scope: `arm`: every arm is compared with the same arm. `same hardware`: each arm is compared
+            with the baseline's implementation on its own hardware. In both, an arm of another
+            variant is compared with the baseline's variant of the same implementation and hardware,
+            if that can run.
+        of: Each arm's baseline; no entry for an arm on hardware without this implementation.
+        instead_of: A note that the requested baseline cannot run; empty if this is it.
     """
 
     name: str
@@ -115,7 +118,7 @@ def pick_runnable_baseline(record: SweepRecord, asked: str | None) -> Baseline |
         if first is None:
             raise
         why = "; ".join(dict.fromkeys(reasons.values()))
-        note = f"The baseline is {first.name}, because {asked} cannot run: {why}"
+        note = f"the baseline is {first.name}, because {asked} cannot run: {why}"
         return replace(first, instead_of=note)
 
 
@@ -149,5 +152,5 @@ def _unknown(record: SweepRecord, asked: str) -> str:
             choices |= values
     choices |= {a.implementation: None for a in record.arms} | {str(a): None for a in record.arms}
     if not choices:
-        return f"{problem}; none of its arms can run, so there is nothing to choose from"
+        return f"{problem}, and no other arm can run"
     return f"{problem}; choose one of: {'; '.join(choices)}"

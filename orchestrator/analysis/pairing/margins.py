@@ -20,10 +20,13 @@ _WHOLE = 0.01  # of a sample: the error of single precision and of a mean over b
 
 @dataclass(frozen=True, slots=True)
 class JudgedMargin:
-    """The difference of a result that does not matter, in the metric's unit, and where it is from.
+    """The largest difference of a result that does not matter, in the metric's unit.
 
-    `share` is the share of the reference that the margin was given as; None if it was given as a
-    value. `samples` are the validation samples of an accuracy; None for another metric.
+    Attributes:
+        value: The margin.
+        share: The margin as a share of the reference, if it was given as one.
+        widened: Why the margin was widened; None if it was not.
+        samples: The number of validation samples of an accuracy; None for another metric.
     """
 
     value: float
@@ -59,7 +62,7 @@ def judged_margin(
 
 
 def accuracy_noise(accuracy: float, samples: int) -> float:
-    """Return the standard error of an accuracy on so many samples, at least one sample."""
+    """Return the standard error of an accuracy on this number of samples, at least one sample."""
     return max(1 / samples, math.sqrt(accuracy * (1 - accuracy) / samples))
 
 

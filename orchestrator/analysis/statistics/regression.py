@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from orchestrator.analysis.statistics.estimates import MIN_BLOCKS, MIN_VALUES, Estimate
-from orchestrator.core.text import counted, joined
+from orchestrator.core.text import joined
 from orchestrator.core.trial import Config, ConfigValue, is_number
 
 Numbers: TypeAlias = NDArray[np.float64]
@@ -92,7 +92,7 @@ class Param:
         return all(_is_finite(value) and value > 0 for value in self.values)
 
     def spaced(self, count: int) -> list[ConfigValue]:
-        """Return so many numbers from the lowest to the highest one of a line, or the levels."""
+        """Return `count` numbers from the lowest to the highest one of a line, or the levels."""
         if self.scale == "levels":
             return [self.zero, *self.levels]
         numbers = [float(value) for value in self.values if value is not None]
@@ -166,7 +166,7 @@ class Design:
             return f"it varied only together with {joined(together)}"
         if self.freedom < _MIN_FREEDOM:
             rest = f" to adjust for {joined(other_params)}" if other_params else ""
-            return f"{counted(self.blocks, 'block')} are too few{rest}"
+            return f"too few blocks ({self.blocks}){rest}"
         return None
 
     def rows(self, name: str, values: Sequence[ConfigValue | None]) -> Numbers:
@@ -211,7 +211,7 @@ class Fit:
         return tuple(BlockPoint(b, at, x, y) for b, at, x, y in rows if at is not None)
 
     def curve(self, name: str, count: int) -> tuple[CurvePoint, ...]:
-        """Return so many points of a line, or one for each level."""
+        """Return `count` points of a line, or one for each level."""
         param = self.design.params[name]
         at = param.spaced(count)
         ends = self._ends(self.design.rows(name, at), [*map(param.has_interval, at)])

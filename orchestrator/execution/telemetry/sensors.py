@@ -115,7 +115,7 @@ class Rapl:
                 self._total_uj += (now_uj - package.last_uj) % (package.range_uj + 1)
                 package.last_uj = now_uj
         except (OSError, ValueError) as error:
-            self.reason = f"the energy counter of the CPU went away: {error}"
+            self.reason = f"the energy counter of the CPU can no longer be read: {error}"
             self._packages.clear()
             return None
         return self._total_uj / 1e6

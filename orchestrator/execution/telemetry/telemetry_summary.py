@@ -37,7 +37,7 @@ _DENSE = 0.95
 last: next to nothing runs between them."""
 
 _NOT_COVERED = "the samples do not cover all of the timed epochs"
-_SHARED = "another trainer was at work on the node, and the energy of its CPUs includes both"
+_SHARED = "another trainer ran on the node, and the energy of its CPUs includes both"
 
 _MB = 2**20 / 1e6
 """MLflow's megabytes are decimal."""
@@ -310,14 +310,14 @@ def _reason_too_short(recording: readings.Recording) -> str | None:
     """Return why energy cannot be measured in such short windows; None if it can."""
     windows, seconds = recording.windows, recording.timed_s
     if not windows:
-        return "the workload reported no training phase that could be measured"
+        return "the workload reported no training phase"
     if seconds < LEAST_S:
         return f"the timed epochs took {seconds:.1f} s; energy needs at least {LEAST_S:g} s"
     span_s = windows[-1].ended_s - windows[0].began_s
     if seconds / len(windows) < LEAST_WINDOW_S and seconds < _DENSE * span_s:
         return (
             f"the timed epochs took {seconds / len(windows):.2f} s each; energy needs at least"
-            f" {LEAST_WINDOW_S:g} s each, to separate them from what runs between them"
+            f" {LEAST_WINDOW_S:g} s each"
         )
     return None
 

@@ -239,10 +239,10 @@ class NvmlReader(GpuReader):
             is_display = (text_of(device / "class") or "").startswith(_DISPLAY)  # of VGA, 3D, …
             on_bus += is_display and text_of(device / "vendor") == _NVIDIA
         if not on_bus:
-            return NoGpus("no NVIDIA driver is installed (NVML's library is not there)")
+            return NoGpus("no NVIDIA driver is installed (NVML's library is missing)")
         found = f"{counted(on_bus, 'NVIDIA GPU')} {is_or_are(on_bus)}"
         return NoGpus(
-            f"{found} on the PCI bus, but NVML's library is not there: install the driver, or"
+            f"{found} on the PCI bus, but NVML's library is missing: install the driver, or"
             " start this container with its GPUs (--gpus all)",
             is_problem=True,
         )
@@ -260,9 +260,8 @@ class NvmlReader(GpuReader):
 
 def _in_parts(index: int) -> str:
     return (
-        "is in MIG mode, and a trial could be given a part of it: end that with"
-        f" nvidia-smi -i {index} -mig 0, or leave it out by CUDA_VISIBLE_DEVICES where its Ray node"
-        " is started"
+        "is in MIG mode, so a trial could get only a part of it: end MIG mode (nvidia-smi -i"
+        f" {index} -mig 0), or hide this GPU from its Ray node with CUDA_VISIBLE_DEVICES"
     )
 
 

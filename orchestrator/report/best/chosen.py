@@ -73,14 +73,20 @@ class Limit(NamedTuple):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class BestConfig:
-    """The config × arm that was chosen by a `metric`; `print` and notebooks show its facts.
+    """A config and an arm, chosen by a `metric`; `print` and notebooks show it.
 
-    The config is the best out of those `within` the `limits`, of all that were `tried`; the arm
-    takes least time of those that are equal to the best one there. `values` are the means over its
-    repeats, `trials` these repeats, and `spec` is the spec of a sweep of this config alone, which
-    `run_sweep` takes. `arms` are all arms on this config, with their means of the metric and of
-    `time_metric`. The arms of `other_mathematics` were left out. `per_sample` is the metric that
-    compares times of unlike batches; empty if the metric does, or all batches are alike.
+    Attributes:
+        within: How many of the results (configs × arms) were within the `limits`.
+        tried: How many results there were.
+        other_mathematics: Arms that compute something else; they were left out.
+        arm: The arm to use: of those that are equally good at this config, the fastest.
+        values: The means of all metrics over the repeats.
+        trials: The repeats.
+        spec: A sweep of this config alone, for `run_sweep`.
+        time_metric: The metric of the times in `arms`.
+        arms: All arms on this config, with their means of the metric and the time.
+        per_sample: The metric that compares times of batches of different sizes; empty if it is
+            not needed.
     """
 
     sweep: str
@@ -115,29 +121,29 @@ class BestConfig:
 
     @property
     def label(self) -> str:
-        """The name of the sweep, with a later generation than the first: `quickstart#2`."""
+        """The name of the sweep, with the generation if it is not the first: `quickstart#2`."""
         return self.sweep if self.generation == 1 else f"{self.sweep}#{self.generation}"
 
     @property
     def run_ids(self) -> tuple[str, ...]:
-        """The ids of its runs in the tracking store."""
+        """The IDs of its runs in MLflow."""
         return tuple(trial.run_id for trial in self.trials)
 
     @property
     def disturbed_runs(self) -> int:
-        """How many of its runs other processes disturbed."""
+        """The number of its runs that other processes disturbed."""
         return sum(bool(trial.disturbance) for trial in self.trials)
 
     def code(self) -> str:
-        """Return the module of Python that puts it to use, as `rnnsweep best --code` prints it.
+        """Return Python code that uses the implementation, as `rnnsweep best --code` prints it.
 
-        Raise `Refusal` for an implementation of the user's own, whose code is the workload itself.
+        Raise `Refusal` for an implementation of your own workload.
         """
         program = implementation_program(self.arm, self.trials)
         if not program:
             raise Refusal(
-                f"{as_typed('--code', 'code()')}: expected an implementation of a Keras backend;"
-                f" received {self.arm.implementation}, whose code is the workload itself"
+                f"{as_typed('--code', 'code()')}: there is no code to print for"
+                f" {self.arm.implementation}, because your own workload implements it"
             )
         head = f"# {self.arm}, with {config_phrase(self.config)}"
         doubts = (f"# {doubt.label}: {doubt.text}" for doubt in _doubts(self))
@@ -260,16 +266,16 @@ def _margin(record: SweepRecord, metric: str, value: float) -> float:
 
 
 def _several_scopes(scopes: Sequence[str]) -> str:
-    received = joined(scopes)
-    return f"expected energies of one scope, received {received}: add an arm or another metric"
+    option = as_typed("--arm", "arm=")
+    return f"the energies are of different devices ({joined(scopes)}): choose an arm ({option})"
 
 
 def _not_measured(name: str, measured: Collection[str]) -> str:
     """Write which metrics the trials have, or which one of them a misspelt name means."""
     is_known = name in {metric.name for metric in METRICS}
     meant = "" if is_known else nearest(name, measured)
-    hint = meant or f"they have {', '.join(sorted(measured))}"
-    return f"expected a metric of its trials, received {name!r}: {hint}"
+    hint = meant or f"metrics: {', '.join(sorted(measured))}"
+    return f"no trial has the metric {name!r}; {hint}"
 
 
 def _none_within(limits: Sequence[Limit], points: Sequence[ParetoPoint]) -> str:
@@ -330,14 +336,14 @@ def _doubts(chosen: BestConfig) -> tuple[Fact, ...]:
     """Return what limits the times of a choice, with the command that has the verdicts on them."""
     doubts = list[Fact]()
     if chosen.per_sample:
-        text = f"differ, and a larger one takes longer: --metric {chosen.per_sample} is per sample"
+        text = f"larger ones take longer; to compare times per sample: --metric {chosen.per_sample}"
         doubts.append(Fact("batch sizes", text, Tone.DOUBT))
     if not chosen.disturbed_runs:
         return tuple(doubts)
     disturbed = [trial.disturbance for trial in chosen.trials if trial.disturbance]
     runs = f"{len(disturbed)} of {counted(len(chosen.trials), 'run')}"
     command = f"rnnsweep report {shlex.quote(chosen.sweep)}"
-    text = f"{busy_text(typical_disturbance(disturbed))} in {runs} (verdicts: {command})"
+    text = f"{busy_text(typical_disturbance(disturbed))} in {runs}; for verdicts: {command}"
     return (*doubts, Fact(QUALIFIERS[Qualifier.BUSY], text, Tone.DOUBT))
 
 
@@ -363,7 +369,7 @@ def _use_in_session(chosen: BestConfig) -> str:
     if not functions:
         return ""
     call = f"run_sweep({{**choice.spec, {functions}}})"
-    return f"as a sweep, where its functions are defined: `{call}`"
+    return f"as a sweep, in the session that defines its functions: `{call}`"
 
 
 def choice_document(chosen: BestConfig) -> Document:

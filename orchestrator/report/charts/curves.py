@@ -124,7 +124,7 @@ def _by_size(
     is_wide = max(sizes) >= _DOUBLED * min(sizes)
     titles = size, "speed-up over the baseline (×)"
     drawing = _drawing(lines, points, name, styles, titles, logs="xy" if is_wide else "y")
-    held = ("All other params are held",) if any(c.held for c in curves) else ()
+    held = ("All other params are held constant",) if any(c.held for c in curves) else ()
     return Chart(
         key=f"speedup-by-{slug(size)}",
         section="sizes",

@@ -73,7 +73,7 @@ def speedup_charts(summary: ReportSummary, name: ArmNames, styles: Styles) -> It
         height=chart.ROW_HEIGHT * len(rows),
         notes=(
             f"Grey band: {TIME_WORDS[Verdict.SAME]} within {share(margin)}",
-            "Line in it: as fast as the baseline",
+            "Line inside the band: as fast as the baseline",
             f"Hollow point: {TIME_WORDS[Verdict.OPEN]}",
         ),
     )

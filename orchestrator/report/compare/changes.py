@@ -56,9 +56,12 @@ NEEDS = (*MEMORY, "compile_s")
 class ArmChange:
     """An arm that both sides have.
 
-    `lost` counts the configs that it completed before, and fails at now. The others are labels of
-    sides: where it computes something else than the baseline there (`other_mathematics`), and where
-    its training diverged at a config that the other side completed (`diverged`).
+    Attributes:
+        lost: The number of configs that were complete before and fail now.
+        other_mathematics: Labels of the sides on which it computes something else than the
+            baseline.
+        diverged: Labels of the sides on which it diverged at a config that the other side
+            completed.
     """
 
     before: Arm
@@ -69,7 +72,7 @@ class ArmChange:
 
     @property
     def is_on_other_hardware(self) -> bool:
-        """Whether the hardware differs: then a change is not one of the code."""
+        """Whether the hardware differs, so that changes are not due to the code."""
         return self.before.hardware != self.after.hardware
 
 
@@ -85,17 +88,24 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Changes:
-    """What changed between two sweeps; `before` and `after` are their labels.
+    """What changed between two sweeps.
 
-    The subject of each of the `contrasts` is an arm after, its reference the arm before: a ratio
-    above 1 takes less time or memory now. Each arm has at most one by a metric: by the
-    `time_metric` (None if no arm has a time), by each result, and by memory and time to compile.
-    `margin` is the share of a time or a memory that does not matter. A verdict on a change whose
-    mean is within the margin is open.
-
-    `incomplete` has the states of sides that are not complete, `unlike_inputs` the inputs whose
-    difference prevents a comparison of results. `disturbance` has what other processes took during
-    compared trials. With `busy_counts` verdicts on a busy machine count.
+    Attributes:
+        before: The label of the earlier side.
+        after: The label of the later side.
+        incomplete: The states of sides that are not complete, by label.
+        margin: The share by which a time or a memory may change and still count as the same.
+        time_metric: The metric of the compared times; None if no arm has a time.
+        contrasts: At most one for each arm and metric (time, results, memory, time to compile). The
+            subject is the arm after, the reference the arm before. A ratio above 1 takes less time
+            or memory now. A change whose mean is within the margin is never worse or better.
+        disturbance: What other processes took during the compared trials.
+        arms: The arms of both sides.
+        differences: What else differs between the sides.
+        only_before: The arms of the earlier side alone.
+        only_after: The arms of the later side alone.
+        unlike_inputs: The inputs that differ, so that results cannot be compared; None if none do.
+        busy_counts: Whether verdicts on a busy machine count.
     """
 
     before: str
@@ -120,19 +130,20 @@ class Changes:
 
     @property
     def of_time(self) -> tuple[Contrast, ...]:
-        """The changes of time: one for each arm whose time is compared."""
+        """The changes of time, one for each arm."""
         return tuple(c for c in self.contrasts if c.metric == self.time_metric)
 
     def contrast(self, arm: Arm, metric: str) -> Contrast | None:
-        """Return the change of an arm, as the later side has it, by a metric."""
+        """Return the change of an arm of the later side by a metric."""
         changes = (c for c in self.contrasts if (c.subject, c.metric) == (str(arm), metric))
         return next(changes, None)
 
     @property
     def unjudged(self) -> tuple[tuple[Arm, str], ...]:
-        """The arms without a verdict that counts, with reasons; those only before come last.
+        """The arms without a verdict that counts, with reasons.
 
-        Arms that only the later side has are not among them: they cannot have become slower.
+        Arms of the earlier side alone come last. Arms of the later side alone are left out, because
+        they cannot have become slower.
         """
         reasons = ((arm.after, self._unjudged_reason(arm)) for arm in self.arms)
         return (
@@ -401,16 +412,15 @@ def _ways(contrast: Contrast, changes: Changes) -> set[FailOn]:
 def _expect_two_of_a_kind(before: Side, after: Side) -> None:
     if before.record.workload != after.record.workload:
         raise InvalidSide(
-            f"expected two sweeps of one workload; received {before.label} of "
-            f"{before.record.workload} and {after.label} of {after.record.workload}"
+            f"the sweeps have different workloads: {before.label} has {before.record.workload}, "
+            f"{after.label} has {after.record.workload}"
         )
     if before.record.run_id == after.record.run_id:
         both = joined(dict.fromkeys((before.label, after.label)))
         fresh = as_typed("--fresh", "fresh=True")
         raise InvalidSide(
-            "expected two sweeps, or two generations of one; received one sweep on both sides "
-            f"({both}), so nothing can have changed. Name an earlier generation (such as NAME#1; "
-            f"a start with {fresh} makes another), or a saved report of another one"
+            f"both sides are the same sweep ({both}). Name an earlier generation, such as NAME#1 "
+            f"({fresh} starts a new one), another sweep, or a saved report"
         )
 
 

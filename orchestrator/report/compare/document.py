@@ -115,24 +115,24 @@ def _doubts(changes: Changes, name: ArmNames) -> Iterator[Fact]:
             yield _doubt("missing", f"{name(arm.after)}: no config is complete on both sides")
         if arm.lost:
             lost = counted(arm.lost, "config")
-            yield _doubt("failed", f"{name(arm.after)}: {lost} that completed before")
+            yield _doubt("failed", f"{name(arm.after)}: {lost} that were complete before")
         if arm.diverged:
             yield _doubt("failed", f"{name(arm.after)}: diverged in {joined(arm.diverged)} only")
         if arm.other_mathematics:
             where = f"{name(arm.after)} in {joined(arm.other_mathematics)}"
             yield _doubt(QUALIFIERS[Qualifier.OTHER_MATHEMATICS], where)
         if arm.is_on_other_hardware:
-            text = f"{name(arm.after)}: before on {arm.before.hardware}; fails no comparison"
+            text = f"{name(arm.after)}: ran on {arm.before.hardware} before; never fails"
             yield _doubt("hardware", text)
     if any(c.qualifier == Qualifier.FEW and c.metric not in NEEDS for c in changes.contrasts):
-        text = f"a verdict needs {MIN_BLOCKS} configs on both sides, or repeats of the only one"
+        text = f"a verdict needs {MIN_BLOCKS} configs on both sides, or {MIN_BLOCKS} repeats of one"
         yield _doubt(QUALIFIERS[Qualifier.FEW], text)
     if any(contrast.qualifier == Qualifier.BUSY for contrast in changes.contrasts):
         option = as_typed("--busy-counts", "busy_counts=True")
-        text = f"{busy_text(changes.disturbance)}; verdicts count with {option} only"
+        text = f"{busy_text(changes.disturbance)}; verdicts count only with {option}"
         yield _doubt(QUALIFIERS[Qualifier.BUSY], text)
     if changes.moved_together:
-        text = "all arms changed by the same factor: more likely the machine than the code"
+        text = "all arms changed by the same factor: probably the machine, not the code"
         yield _doubt("machine", text)
     if changes.unlike_inputs:
         text = f"the {changes.unlike_inputs} differ, so results are not compared"
@@ -145,10 +145,10 @@ def _doubt(label: str, text: str) -> Fact:
 
 def _notes(changes: Changes) -> tuple[str, ...]:
     return (
-        "Changes of time and memory are before over after: below 1 it takes more now. Within "
-        f"{share(changes.margin)}, or a result's margin, they count as the same. Intervals "
-        f"({share(CONFIDENCE)}) hold for all arms together.",
-        "The sweeps ran at different times: other changes of the machine are part of each ratio.",
+        "Changes of time and memory are before divided by after: below 1 is slower or larger now. "
+        f"Within {share(changes.margin)}, or a result's margin, they count as the same. Intervals "
+        f"({share(CONFIDENCE)}) are corrected for all arms.",
+        "The sweeps ran at different times, so changes of the machine are part of each ratio.",
     )
 
 

@@ -17,7 +17,7 @@ from orchestrator.report.formats.json_format import REPORT
 
 
 class InvalidSide(Refusal):
-    """An argument that is no side of a comparison."""
+    """An argument of `compare` that cannot be compared."""
 
     __module__ = "rnnsweep"
 
@@ -59,17 +59,17 @@ def read_report(path: Path) -> Side:
             different = _different_mathematics(content)
             label = f"{content['sweep']['label']} ({path.name})"
             return Side(label, record, different, is_file=True)
-        reason = f"received format {kind!r}, version {number}"
+        reason = f"its format is {kind!r}"
     except OSError as error:
-        reason = f"received: {(error.strerror or str(error)).lower()}"
+        reason = (error.strerror or str(error)).lower()
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         reason = f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        reason = f"received another content ({type(error).__name__}: {error})"
+        reason = f"{type(error).__name__}: {error}"
     raise InvalidSide(
-        f"{path}: expected a report's JSON file of format {REPORT.number}; {reason}. "
-        "Write one with `rnnsweep report SWEEP -o FILE.json`"
+        f"{path}: cannot be read as a report ({reason}). Write one with "
+        "`rnnsweep report SWEEP -o FILE.json`"
     )
 
 

@@ -4,6 +4,7 @@
 """
 
 import json
+import re
 from dataclasses import make_dataclass
 from pathlib import Path
 from types import GenericAlias
@@ -24,22 +25,26 @@ REPORT_SCHEMA_FILE = Path(__file__).with_name("report.schema.json")
 
 _REPORT_TEXT = (
     "The answers of a sweep, and the raw trials behind every number. `contrasts` has each "
-    "comparison of two arms, two values of a factor or two sizes by a metric once. Contrasts of "
-    "arms and factors, and the means in `arms`, are computed from `values`, which has the counted "
-    "blocks of each metric. Other numbers are calculated from the runs listed with them "
-    "(`run_ids`), or else from the rows of `trials` with their arm, and with their block if they "
-    "have one: of `complete_blocks`, or all complete trials of an arm that lacks some of these. "
+    "comparison (of two arms, two values of a factor or two sizes, by one metric) once. Contrasts "
+    "of arms and factors, and the means in `arms`, are computed from `values`, which has the "
+    "blocks that count for each metric. Other numbers are computed from the runs listed with them "
+    "(`run_ids`), or from the rows of `trials` with the same arm (and block): of "
+    "`complete_blocks`, or all complete trials of an arm that lacks some of these blocks. "
     "`phases`, the noise in `arms` and measures that need a fresh trainer always use all complete "
-    "trials, `targets` also diverged ones. A number that is not finite is null. Within a version, "
-    "properties may be added. Removing a property, or changing its meaning, changes the version."
+    "trials; `targets` also use diverged ones. A number that is not finite is null. Within a "
+    "version, properties may be added. Removing a property, or changing its meaning, changes the "
+    "version."
 )
 """What a report in JSON is, and from which trials its numbers are calculated."""
 
 _TRIAL_ENTRY_TEXT = (
-    "One trial of the report. `run_id` makes every number traceable. Times are seconds since "
-    "the epoch (UTC). `disturbance` has a figure for each cause. The environment, the "
-    "telemetry curves and the trainer's output are artifacts of the run."
+    "One trial of the report; `run_id` is its run in MLflow. Times are seconds since the epoch "
+    "(UTC). `disturbance` has a figure for each cause. The environment, the telemetry curves and "
+    "the trainer's output are artifacts of the run."
 )
+
+_ATTRIBUTE = re.compile(r"^ {4}(\w+): (.+(?:\n {8}.+)*)", re.MULTILINE)
+"""An entry of a docstring's `Attributes:`, with the lines that continue it."""
 
 _DROPPED = ("default", "title", "propertyNames")
 """Keys of pydantic's schema that are dropped; `propertyNames` because arms as keys are names."""
@@ -89,7 +94,10 @@ def _entry_types() -> dict[str, Any]:
 
 
 def _strict(part: Any) -> Any:
-    """Require all properties of objects, allow null for numbers, and write tuples as arrays."""
+    """Return a schema that requires and describes all properties and allows null for numbers.
+
+    A property is described by its entry under `Attributes:` in the docstring of its class.
+    """
     if isinstance(part, list):
         return [_strict(entry) for entry in part]
     if not isinstance(part, dict):
@@ -97,13 +105,22 @@ def _strict(part: Any) -> Any:
     strict = {key: _strict(value) for key, value in part.items() if key not in _DROPPED}
     if part.get("type") == "number":
         strict["type"] = ["number", "null"]
+    text, _, attributes = str(part.get("description", "")).partition("\n\nAttributes:\n")
     if isinstance(part.get("properties"), dict):
-        strict["properties"] = {name: _strict(entry) for name, entry in part["properties"].items()}
+        texts = {name: _on_one_line(entry) for name, entry in _ATTRIBUTE.findall(attributes)}
+        strict["properties"] = {
+            name: _strict(entry) | ({"description": texts[name]} if name in texts else {})
+            for name, entry in part["properties"].items()
+        }
         strict["required"] = list(part["properties"])
         strict["additionalProperties"] = False
     if "description" in strict:
-        strict["description"] = " ".join(str(strict["description"]).split())
+        strict["description"] = _on_one_line(text)
     return strict
+
+
+def _on_one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def report_schema_text() -> str:

@@ -130,7 +130,7 @@ def fastest_facts(summary: ReportSummary, name: ArmNames) -> Iterator[Fact]:
         if len(timed) == 1:
             (row,) = timed
             takes = _duration_text(metric, row.means[metric])
-            yield Fact("fastest", f"one arm, {name(row.arm)}: {takes}")
+            yield Fact("fastest", f"only one arm, {name(row.arm)}: {takes}")
         elif timed:
             yield Fact("fastest", f"{_OPEN}: no two arms can be compared", Tone.DOUBT)
         return
@@ -207,7 +207,7 @@ def _target_facts(summary: ReportSummary, name: ArmNames) -> Iterator[Fact]:
     for target in summary.targets:
         medians = [(row.time_s.median, row) for row in target.arms]
         reached = [(median, row) for median, row in medians if median is not None]
-        text = "on no arm in half of the trainings"
+        text = "no arm reaches it in half of its trainings"
         if reached:
             median, row = min(reached, key=lambda pair: pair[0])
             of = f"{row.time_s.reached} of {counted(row.time_s.trials, 'training')}"
@@ -227,9 +227,9 @@ def _whole_training_fact(summary: ReportSummary, name: ArmNames) -> Iterator[Fac
     if contrast is None or contrast.verdict == Verdict.SAME:
         return
     least_s, other_s = (number(row.means[WHOLE_TRAINING]) for row in (least, other))
-    text = f"for {_trainings_text(summary, other.arm)} {name(least.arm)} takes least: {least_s} s"
+    text = f"for {_trainings_text(summary, other.arm)}, {name(least.arm)} takes the least time:"
     qualifier = f"; {QUALIFIERS[contrast.qualifier]}" if contrast.qualifier else ""
-    text += f" with compiling ({name(other.arm)} {other_s} s{qualifier})"
+    text += f" {least_s} s with compiling ({name(other.arm)} {other_s} s{qualifier})"
     is_open = not contrast.is_decided
     yield Fact(
         "in all", f"{_OPEN}: {text}" if is_open else text, Tone.DOUBT if is_open else Tone.PLAIN

@@ -46,7 +46,7 @@ def comparisons_part(summary: ReportSummary, name: ArmNames) -> Section | None:
         titles = "best value", "compared with", "effect"
         tables.append(contrast_table(summary, name, factors, titles, by=True))
     if different:
-        titles = "gain", "compared with the gain", "effect"
+        titles = "gain", "compared with", "effect"
         tables.append(contrast_table(summary, name, different, titles, by=True))
     if not tables:
         return None
@@ -71,23 +71,24 @@ def _notes(
     every = complete + len(summary.gaps)
     unit = compared[0].unit if compared else Unit.CONFIG
     yield (
-        f"Speed-up: {metric_title(metric)} of the baseline ({baseline_name(summary, name)}) over "
-        f"the arm's; geometric mean over {unit}s. Complete on every arm: {complete} of "
-        f"{counted(every, 'config')}."
+        f"Speed-up: {metric_title(metric)} of the baseline ({baseline_name(summary, name)}) "
+        f"divided by the arm's, as a geometric mean over {unit}s. {complete} of "
+        f"{counted(every, 'config')} are complete on every arm."
     )
     for contrast in compared[:1]:
         yield (
             f"Same: the interval is within {share(contrast.margin)} of 1. A verdict needs "
-            f"{MIN_BLOCKS} {contrast.unit}s. Intervals allow for all comparisons of a question "
-            f"({CORRECTION}): at most {share(1 - CONFIDENCE)} of sweeps have a wrong verdict."
+            f"{MIN_BLOCKS} {contrast.unit}s. Intervals are corrected for all comparisons of a "
+            f"question ({CORRECTION}): at most {share(1 - CONFIDENCE)} of sweeps have a wrong "
+            "verdict."
         )
 
 
 def _note_on_interactions(asked: int, different: int) -> Iterator[str]:
     if asked:
         yield (
-            f"A factor's effect differs between two values of another factor in {different} of "
-            f"{counted(asked, 'case')}: all with --format json."
+            f"The effect of a factor depends on another factor in {different} of "
+            f"{counted(asked, 'case')}. All cases: --format json."
         )
 
 
@@ -102,7 +103,7 @@ def _excluded(summary: ReportSummary, name: ArmNames) -> Iterator[Fact]:
         arms_text = joined(map(name, summary.absent))
         yield Fact("excluded", f"{arms_text}: no complete trial")
     if summary.former:
-        yield Fact("former", f"{joined(map(name, summary.former))}: not in the last start")
+        yield Fact("former", f"{joined(map(name, summary.former))}: not part of the last start")
 
 
 def _missing(missing: tuple[tuple[Arm, str], ...], name: ArmNames) -> str:

@@ -83,7 +83,7 @@ def _expenses(summary: ReportSummary, name: ArmNames) -> Iterator[Table]:
         for metric in _COMPARED
         if (contrasts := chosen(summary, metric, Question.BASELINE))
     }
-    columns: list[Column[str]] = [Column("takes less by", shown_names(summary, name))]
+    columns: list[Column[str]] = [Column("compared with baseline", shown_names(summary, name))]
     columns += [
         Column(metric_title(metric), of_metric.get, show=_effect_and_verdict, numeric=True)
         for metric, of_metric in by_metric.items()
@@ -137,21 +137,21 @@ def _seconds(phase: str, split: PhaseSplit) -> float | None:
 
 def _notes(summary: ReportSummary, measures: Sequence[Measure], name: ArmNames) -> Iterator[str]:
     yield (
-        "Measures: means over the compared configs (geometric; of results, arithmetic). Peak "
-        "memory is of fresh trainers; load and compile are of warm ones if there are any."
+        "Measures: means over the compared configs (geometric; arithmetic for results). Peak "
+        "memory is from fresh trainers; load and compile are from warm ones, if there are any."
     )
     if any(chosen(summary, metric, Question.BASELINE) for metric in _COMPARED):
         base = baseline_name(summary, name)
-        yield f"Takes less by: the value of the baseline ({base}) over the arm's."
+        yield f"Compared with baseline: the value of the baseline ({base}) divided by the arm's."
     if any(measure.metric in WITH_ENERGY_SCOPE for measure in measures):
         yield (
-            "Energy is of the timed epochs: gpu of the GPUs, cpu_package of all CPUs of the node, "
-            "other processes included."
+            "Energy covers the timed epochs: gpu is the GPUs; cpu_package is all CPUs of the node, "
+            "including other processes."
         )
     if summary.break_evens:
-        yield "Break-even: ratio of means with Fieller's interval, for all rows together."
+        yield "Break-even: ratio of means with Fieller's interval, corrected for all rows."
     if summary.phases:
-        yield "Seconds per trial: means over all complete trials; waiting for a turn is no phase."
+        yield "Seconds per trial: means over all complete trials, without waiting for turns."
     complete = (trial for trial in summary.trials if trial.status == "complete")
     prices = dict.fromkeys(trial.cost_basis for trial in complete if trial.cost_basis)
     if prices:
@@ -162,10 +162,10 @@ def _doubts(summary: ReportSummary, name: ArmNames) -> Iterator[Fact]:
     rows = summary.arms
     unmatched = [name(row.arm) for row in rows if row.means and not row.matched]
     if unmatched:
-        yield Fact("not matched", f"over all complete trials of the arm: {joined(unmatched)}")
+        yield Fact("not matched", f"means over all complete trials of the arm: {joined(unmatched)}")
     unlike_work = [name(row.arm) for row in rows if row.arm.work]
     if unlike_work:
-        yield Fact("unlike work", f"only times per step are comparable: {joined(unlike_work)}")
+        yield Fact("different work", f"only times per step are comparable: {joined(unlike_work)}")
     complete = [trial for trial in summary.trials if trial.status == "complete"]
     absent = [reason for trial in complete if (reason := trial.telemetry.energy_absent)]
     if absent:

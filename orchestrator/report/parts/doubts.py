@@ -83,7 +83,7 @@ def _missing_objectives(summary: ReportSummary, _: ArmNames) -> Iterator[Fact]:
     own = sorted(name for name in recorded if find_metric(name).is_result)
     if complete and missing:
         instead = joined(own) or "no result"
-        yield _doubt("missing", f"{joined(missing)} in every trial; measured: {instead}")
+        yield _doubt("missing", f"no trial has {joined(missing)}; measured: {instead}")
 
 
 def _other_mathematics(summary: ReportSummary, name: ArmNames) -> Iterator[Fact]:
@@ -244,7 +244,7 @@ def _not_in_turns(summary: ReportSummary, name: ArmNames) -> Iterator[Fact]:
 def _unlike_work(summary: ReportSummary, name: ArmNames) -> Iterator[Fact]:
     unlike = [row.arm for row in summary.arms if row.arm.work]
     if unlike:
-        text = f"{_listed(map(name, unlike))}: compared by time per step alone"
+        text = f"{_listed(map(name, unlike))}: only times per step are compared"
         command = report_command(summary, "--section comparisons")
         yield _doubt(QUALIFIERS[Qualifier.UNLIKE_WORK], text, command)
 
@@ -254,15 +254,13 @@ def _unequal_start(summary: ReportSummary, _: ArmNames) -> Iterator[Fact]:
     if not has_equal_starts(sweep.workload, sweep.settings):
         equal = sweep.start.with_value("settings.weights", "equal").with_flags("--fresh")
         yield _doubt(
-            "unequal start", "settings.weights is own: results differ by chance too", equal
+            "unequal start", "settings.weights is own, so results also differ by chance", equal
         )
 
 
 def _random_data(summary: ReportSummary, _: ArmNames) -> Iterator[Fact]:
     if has_random_data(summary.sweep.workload):
-        yield _doubt(
-            "random data", "times only; name a function that loads data (data: module:load)"
-        )
+        yield _doubt("random data", "only times are compared; for results, add data: module:load")
 
 
 def _other_baseline(summary: ReportSummary, _: ArmNames) -> Iterator[Fact]:

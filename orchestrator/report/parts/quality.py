@@ -197,18 +197,18 @@ def _notes(summary: ReportSummary) -> Iterator[str]:
         yield f"Best config: {config_phrase(best.chosen.config)}."
     if front.points:
         yield (
-            f"Best of {front.tried} configs × arms, {front.left_out} excluded; picked after the "
-            "fact, so likely a little optimistic."
+            f"Best of {front.tried} configs × arms, {front.left_out} excluded; chosen after the "
+            "fact, so probably a little optimistic."
         )
     if not best and len(front.points) > _MOST_POINTS:
         yield f"and {len(front.points) - _MOST_POINTS} more: rnnsweep best"
     if any(target.arms for target in summary.targets):
         yield (
-            "Targets: medians and quartiles over trials, to the end of the first epoch that "
-            "reaches it; energy and cost in proportion to the time."
+            "Targets: median and quartiles over trials, up to the end of the first epoch that "
+            "reaches the target; energy and cost in proportion to the time."
         )
     if summary.published:
-        yield "Published results are from other hardware and software: context, no comparison."
+        yield "Published results are from other hardware and software: context, not a comparison."
 
 
 def _margin(margin: JudgedMargin) -> str:
@@ -218,7 +218,7 @@ def _margin(margin: JudgedMargin) -> str:
 
 def _doubts(summary: ReportSummary, name: ArmNames) -> Iterator[Fact]:
     unranked = {
-        "unlike work": summary.front.unlike_work,
+        "different work": summary.front.unlike_work,
         "other mathematics": summary.front.different_mathematics,
     }
     for reason, arms in unranked.items():
@@ -227,4 +227,4 @@ def _doubts(summary: ReportSummary, name: ArmNames) -> Iterator[Fact]:
     for target in summary.targets:
         if not target.arms:
             accuracy = number(target.accuracy)
-            yield Fact("no target", f"val_accuracy {accuracy}: not recorded by epoch")
+            yield Fact("no target", f"val_accuracy {accuracy}: not recorded after each epoch")

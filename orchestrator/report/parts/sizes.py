@@ -214,16 +214,16 @@ def _notes(
     if values and values.metric == summary.time_metric:
         shown = min(MOST_LISTED, len(values.blocks))
         yield (
-            f"Speed-ups by config: the baseline's value over the arm's; {shown} of "
+            f"Speed-ups by config: the baseline's value divided by the arm's; {shown} of "
             f"{counted(len(values.blocks), 'config')}, from the fastest to the slowest."
         )
     effects = [contrast for contrast in summary.contrasts if contrast.question == Question.SIZE]
     if effects:
         yield (
-            "Effects: least squares on all params that varied, each with the others held; "
-            "intervals hold for all rows together (Bonferroni). Nothing is extrapolated."
+            "Effects: least squares on all varied params, each with the others held constant; "
+            "intervals are corrected for all rows (Bonferroni). Nothing is extrapolated."
         )
     if any(curve.crossing for curve in summary.curves):
-        yield "Between the ends of a crossing's interval the arms cannot be told apart."
+        yield "Within the interval of a crossing, either arm may be faster."
     if has_importances:
         yield "Importance: the share of the variance between configs, by Optuna's fANOVA."

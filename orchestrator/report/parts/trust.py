@@ -60,7 +60,7 @@ def _sweep(summary: ReportSummary, name: ArmNames) -> Iterator[Fact]:
     nodes = sorted({node for row in summary.arms for node in row.nodes})
     facts = {
         "state": f"{head.state}, MLflow run {run_text(head.run_id)}",
-        "trials": f"{validity.used} of {validity.trials} that ended are compared",
+        "trials": f"{validity.used} of {validity.trials} ended trials are compared",
         "hardware": name.hardware or "; ".join(hardware),
         "nodes": joined(nodes),
         "packages": ", ".join(
@@ -85,9 +85,9 @@ def _sweep(summary: ReportSummary, name: ArmNames) -> Iterator[Fact]:
 def _measured(summary: ReportSummary) -> str:
     """Return what was timed instead of whole trainings, which alone have results."""
     if step_noun(summary) == "prediction":
-        return "the model's compiled predict function on batches on the device, in turns"
+        return "predictions of batches on the device by the compiled predict function, in turns"
     is_timed = any(row.arm.measure == "timing" for row in summary.arms)
-    return "times per step in turns; results are of whole trainings only" if is_timed else ""
+    return "times per step, in turns; only whole trainings have results" if is_timed else ""
 
 
 def _dataset(data: DatasetRecord) -> str:
@@ -182,7 +182,7 @@ def _excluded(summary: ReportSummary, name: ArmNames) -> Iterator[Table]:
 
 
 def _unlike(summary: ReportSummary) -> Iterator[Fact]:
-    """Yield in what the trials of a round were unlike: processes, nodes, days, and backends."""
+    """Yield how the trials of a round differed: processes, nodes, days, and backends."""
     complete = [trial for trial in summary.trials if trial.status == "complete"]
     disturbed = [trial for trial in complete if trial.disturbance]
     if disturbed:
@@ -210,7 +210,7 @@ def _unlike(summary: ReportSummary) -> Iterator[Fact]:
     compared = [backend for backend_name, backend in backends().items() if backend_name in names]
     unlike = [backend.gpu_peculiarity for backend in compared if backend.gpu_peculiarity]
     if len(compared) > 1 and unlike:
-        yield Fact("unlike GPUs", f"cuDNN is not one kernel: {'; '.join(unlike)}")
+        yield Fact("cuDNN use differs", "; ".join(unlike))
 
 
 def _days_apart(summary: ReportSummary) -> list[float]:
@@ -231,7 +231,7 @@ def _notes(summary: ReportSummary) -> Iterator[str]:
     if any(row.mathematics for row in summary.arms):
         yield (
             "Equal mathematics: the largest difference of outputs and gradients at equal weights, "
-            "relative to their size; beyond the tolerance of the precision there is no verdict."
+            "relative to their size. Beyond the tolerance of its precision, an arm has no verdict."
         )
     if any(row.noise for row in summary.arms):
-        yield "Conditions: medians over the complete trials, during their timed epochs."
+        yield "Conditions: medians of the complete trials, during their timed epochs."

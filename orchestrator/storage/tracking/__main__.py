@@ -69,9 +69,8 @@ def _answer(call: RecorderCall[object], writer: Writer) -> object:
         _log.exception("in %s", type(call).__name__)
         return TrackingError(
             "the recorder process",
-            "no error",
             f"{type(error).__name__}: {error}",
-            "Its log has the whole trace; please report it",
+            "Please report this, with the traceback in its log",
         )
 
 

@@ -236,7 +236,7 @@ class Recorder:
             except TrackingError as error:
                 if not error.is_away or left_s <= _FIRST_PAUSE_S:
                     raise
-                _log.warning("%s is tried again: %s", type(call).__name__, error)
+                _log.warning("%s failed; trying again: %s", type(call).__name__, error)
                 time.sleep(_FIRST_PAUSE_S)
 
     def _call(
@@ -318,7 +318,7 @@ class Recorder:
                 self._retry_s = time.monotonic() + pause_s
                 self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
                 self._change.notify_all()
-            _log.warning("recording is tried again: %s", error)
+            _log.warning("recording failed; trying again: %s", error)
             return
         with self._change:
             self.trouble, self._pause_s = None, _FIRST_PAUSE_S
@@ -403,22 +403,18 @@ class RecorderProcess:
             connection.send(call)
             if not connection.poll(_ANSWER_LIMIT_S):
                 process.kill()
-                raise self._died(process.pid, f"none in {_ANSWER_LIMIT_S:.0f} s")
+                raise self._died(process.pid, f"it did not answer within {_ANSWER_LIMIT_S:.0f} s")
             answer: CallResult | Exception = connection.recv()
         except (EOFError, OSError) as error:
-            reason = f"the end of the process, exit status {_exit_status(process)}"
+            reason = f"it ended with exit status {_exit_status(process)}"
             raise self._died(process.pid, reason) from error
         if isinstance(answer, Exception):
             raise answer
         return answer
 
-    def _died(self, pid: int, received: str) -> RecorderDied:
-        return RecorderDied(
-            f"recorder process {pid}",
-            "an answer",
-            received,
-            f"Run the same command again. Its log: {self._log_path}",
-        )
+    def _died(self, pid: int, reason: str) -> RecorderDied:
+        next_step = f"Run the same command again. Its log: {self._log_path}"
+        return RecorderDied(f"recorder process {pid}", reason, next_step)
 
 
 def _exit_status(process: subprocess.Popen[bytes]) -> int:

@@ -181,7 +181,8 @@ class Form(Generic[_T]):
 
     def _damaged(self, source: str, error: Exception) -> Damaged:
         reason = first_problem(error) if isinstance(error, ValidationError) else one_line(error)
-        return Damaged(source, self.format.name, reason, "`rnnsweep run` writes it again")
+        problem = f"{self.format.name} cannot be read ({reason})"
+        return Damaged(source, problem, "`rnnsweep run` writes it again")
 
 
 def _object(text: str) -> dict[str, Any] | None:

@@ -9,16 +9,16 @@ from orchestrator.core.text import counted
 
 
 class TrackingError(Refusal, RuntimeError):
-    """The store cannot be reached or used: where, what was expected and received, what to do."""
+    """The store cannot be reached or used: where, what happened, and what to do."""
 
     __module__ = "rnnsweep"
 
-    def __init__(self, source: str, expected: str, received: str, next_step: str) -> None:
-        super().__init__(source, expected, received, next_step)
+    def __init__(self, source: str, problem: str, next_step: str) -> None:
+        super().__init__(source, problem, next_step)
 
     def __str__(self) -> str:
-        source, expected, received, next_step = self.args
-        return f"{source}: expected {expected}, received {received}. {next_step}"
+        source, problem, next_step = self.args
+        return f"{source}: {problem}. {next_step}"
 
 
 class StoreAway(TrackingError):
@@ -66,13 +66,12 @@ class LeaseHeld(Refusal, RuntimeError):
     def __str__(self) -> str:
         if not self.owner:
             return (
-                f"Another driver took over {self.sweep} meanwhile, and ended. Run the same command"
-                " again: it continues with what both have done"
+                f"Another machine took over {self.sweep} and has ended. Run the same command again"
+                " to continue with the trials of both"
             )
         return (
-            f"{self.sweep} is already running: {self.owner} records into it. Stop that one first; "
-            f"if it is gone already, its lease ends at {self._end}, or now with"
-            f" {as_typed('--take-over', 'take_over=True')}"
+            f"{self.sweep} is already running ({self.owner}). Stop it first. If it is gone, wait"
+            f" until {self._end}, or use {as_typed('--take-over', 'take_over=True')}"
         )
 
     @property
@@ -93,16 +92,15 @@ class OtherSweep(Refusal):
 
     def __str__(self) -> str:
         return (
-            f"sweep '{self.sweep}': expected the journal of the sweep in {self.store}, received"
-            " the journal of another sweep with this name and spec, under another id. Set"
-            " MLFLOW_TRACKING_URI to the store of its trials; or move journal.jsonl of this"
-            " generation away, and run the same command again: finished trials are read back from"
-            " the store"
+            f"sweep '{self.sweep}': the journal here and the sweep in {self.store} have the same"
+            " name and spec, but are not the same sweep. Set MLFLOW_TRACKING_URI to the journal's"
+            " store, or move journal.jsonl of this generation away and run the same command again:"
+            " finished trials are read back from the store"
         )
 
 
 class SweepNotFound(Refusal, LookupError):
-    """The store has no such sweep; `nearest` are the names most like it, or empty without any."""
+    """The store has no sweep of this name; `nearest` has the most similar names."""
 
     __module__ = "rnnsweep"
 
@@ -111,20 +109,18 @@ class SweepNotFound(Refusal, LookupError):
         self.name, self.store, self.nearest = name, store, tuple(nearest)
 
     def __str__(self) -> str:
-        elsewhere = "set RNNSWEEP_HOME (or MLFLOW_TRACKING_URI) to the place that has it"
-        if not self.nearest:
-            return (
-                f"no sweep '{self.name}': {self.store} has no sweeps yet. Run it first (rnnsweep"
-                f" run SPEC), or {elsewhere}"
-            )
+        nearest = f" (similar: {', '.join(self.nearest)})" if self.nearest else ""
         return (
-            f"no sweep '{self.name}' in {self.store}; the nearest there:"
-            f" {', '.join(self.nearest)}. Name one of those, run it first, or {elsewhere}"
+            f"no sweep '{self.name}' in {self.store}{nearest}. Run it first (rnnsweep run SPEC), or"
+            " set RNNSWEEP_HOME or MLFLOW_TRACKING_URI to its place"
         )
 
 
 class NotRecorded(Refusal, RuntimeError):
-    """So many `trials` are in the journal and, for a `reason`, not yet in the tracking store."""
+    """Finished trials are in the journal, but could not be recorded in the tracking store.
+
+    `trials` is their number (0: only the end of the sweep is missing), `reason` why.
+    """
 
     __module__ = "rnnsweep"
 
@@ -133,9 +129,8 @@ class NotRecorded(Refusal, RuntimeError):
         self.trials, self.reason = trials, reason
 
     def __str__(self) -> str:
-        what = counted(self.trials, "finished trial") if self.trials else "all"
-        verb = "are" if self.trials > 1 else "is"
+        what = counted(self.trials, "finished trial") if self.trials else "the end of the sweep"
         return (
-            f"{what} {verb} safe in the journal but could not be recorded in MLflow: {self.reason}."
-            " Nothing is lost: the next start of the same command records what is missing"
+            f"{what} could not be recorded in MLflow: {self.reason}. Nothing is lost: the same"
+            " command records it from the journal"
         )

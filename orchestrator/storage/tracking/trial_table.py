@@ -141,13 +141,13 @@ def _read(path: Path, source: str, content: Callable[[Any], _T]) -> tuple[int, _
         with pq.ParquetFile(path) as file:
             about = json.loads(file.schema_arrow.metadata[b"rnnsweep"])
             if about["version"] != TABLE.number:
-                raise Outdated(source, TABLE.name, f"format {about['version']}", _INSTEAD)
+                raise Outdated(source, f"it has format {about['version']}", _INSTEAD)
             return about["number"], content(file)
     except (Outdated, WrongVersion):
         raise
     except (pa.ArrowException, OSError, KeyError, TypeError, ValueError, TrackingError) as error:
         reason = str(error).partition("\n")[0][:200]
-        raise Damaged(source, TABLE.name, reason, _INSTEAD) from error
+        raise Damaged(source, f"it cannot be read ({reason})", _INSTEAD) from error
 
 
 def _trials(file: Any, source: str) -> Iterator[FinishedTrial]:
@@ -244,7 +244,7 @@ def _add_runs(
         count += 1
         trial = finished_of(tracker, run)
         if trial is not None and not _is_own(trial, identity):
-            _log.warning("run %s is skipped: its trial has the key of another one", run.run_id)
+            _log.warning("run %s is skipped: its trial has another trial's key", run.run_id)
             trial = None
         kept = stored.finished.get(key) or stored.unfinished.get(key)
         if kept is not None and kept.run_id != run.run_id:

@@ -103,7 +103,7 @@ class Writer:
         self._describe(is_described=stored_records.SOURCE_TAG in parent.tags)
         self._confirm(claimed_s)
         for run in self._stored.doubles:
-            _log.warning("run %s doubles trial %s: deleted", run.run_id, run.tags["trial_key"])
+            _log.warning("run %s repeats trial %s: deleted", run.run_id, run.tags["trial_key"])
             self._tracker.delete_run(run.run_id)
         self._holds_lease, stored = True, self._stored.finished
         ends_s = {key: trial.ended_s for key, trial in stored.items()}
@@ -366,6 +366,6 @@ def unpack_model(packed: Path, folder: Path) -> None:
             is_inside = (folder / member.name).resolve().is_relative_to(folder.resolve())
             if not is_inside or not (member.isfile() or member.isdir()):
                 raise tarfile.TarError(
-                    f"{packed}: expected files and folders of one model; received {member.name!r}"
+                    f"{packed}: {member.name!r} is not a file or folder of one model"
                 )
         tar.extractall(folder)

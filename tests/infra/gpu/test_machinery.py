@@ -213,7 +213,7 @@ def test_errors_and_the_time_limit_end_one_check_only(lab_of: LabOf) -> None:
         ("fit", "skipped"),
     ]
     assert "no such luck" in results[1].reason
-    assert results[3].reason.startswith("the time limit was reached")
+    assert results[3].reason.startswith("time limit reached")
     assert record.is_done("slow", "tensorflow")
     assert not record.is_done("broken", "tensorflow")
     assert concluded.code == ExitCode.FAILED

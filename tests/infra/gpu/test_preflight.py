@@ -66,7 +66,7 @@ def test_make_refuses_backends_of_two_environments_before_it_installs(tmp_path: 
     ("script", "code", "said"),
     [
         (f"echo '{H100}'", 0, "ready for CUDA 13"),
-        (None, 1, "no nvidia-smi here"),
+        (None, 1, "nvidia-smi is missing"),
     ],
 )
 def test_it_runs_with_the_standard_library_alone(

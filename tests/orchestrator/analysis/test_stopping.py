@@ -57,7 +57,7 @@ def test_a_quiet_sweep_needs_the_fewest_blocks_and_a_noisy_one_all() -> None:
     noisy = run(PrecisionReached(AutoBlocks(0.02, 6, 30), (PORTABLE, XLA), 1), scattered(0.5))
     assert noisy.blocks == 30
     assert (noisy.figure or 0) > 0.02
-    assert noisy.reason == "30 are the most (search.configs.at_most)"
+    assert noisy.reason == "the limit is 30 (search.configs.at_most)"
 
 
 def test_it_never_stops_for_a_verdict() -> None:
@@ -75,7 +75,7 @@ def test_it_never_stops_for_a_verdict() -> None:
 
 
 ENOUGH, NOTHING = "every speed-up is known to ± 5 %", "there is nothing to compare"
-NEVER = "8 are the most (search.configs.at_most); no trial of {} completes"
+NEVER = "the limit is 8 (search.configs.at_most); no trial of {} is complete"
 
 
 @dataclass(frozen=True)

@@ -89,6 +89,6 @@ def test_a_deep_json_file_is_refused(run: Run, tmp_path: Path) -> None:
 def test_a_recorder_that_was_killed_may_do_better_next_time(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    error = RecorderDied("recorder process 1", "an answer", "exit status -9", "Run it again")
+    error = RecorderDied("recorder process 1", "exit status -9", "Run it again")
     monkeypatch.setattr(CALLED_BY["run mine.yaml"], mock.Mock(side_effect=error))
     assert run("run", "mine.yaml")[0] == 3

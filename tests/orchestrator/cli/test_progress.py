@@ -149,7 +149,7 @@ def test_the_end_of_blocks_changes_the_total() -> None:
     assert view.total == "at most 12"
     view.round_finished([FinishedTrial(trial, DONE) for trial in TRIALS[:4]])
     view.blocks_decided(1, "every speed-up is known to ± 0.5 %")
-    assert "enough after 1 block: every speed-up is known to ± 0.5 %" in printed(out)
+    assert "after 1 block: every speed-up is known to ± 0.5 %" in printed(out)
     assert (view.total, view.blocks_expected) == ("4", 1)
 
 

@@ -25,10 +25,10 @@ from tests.orchestrator.storage.tracking.recording import writer
         ("run wrong.yaml", "wrong.yaml:8: search.space.units.low"),
         ("run quikstart", "did you mean quickstart?"),
         ("run own.yaml", "workload: own.module:run cannot be used: "),
-        ("plan mine.yaml --set arms.hardware=[T4]", "no node is of this class; present: "),
+        ("plan mine.yaml --set arms.hardware=[T4]", "no node is of this class"),
         (
             "plan mine.yaml --nodes '4 x NVIDIA T5'",
-            "expected a class that is here or has trials in this sweep",
+            "no class of this machine or this sweep",
         ),
         (
             "submit mine.yaml --home here --address http://127.0.0.1:9",
@@ -37,27 +37,27 @@ from tests.orchestrator.storage.tracking.recording import writer
         ("status none", "RNNSWEEP_HOME"),
         ("list", "Instead: rnnsweep status"),
         ("plan none", "rnnsweep run --help"),
-        ("query none", "has no sweeps yet"),
+        ("query none", "no sweep 'none'"),
         (
             "report none -o r.pdf",
             "r.pdf: expected a name that ends in .txt, .md, .json, .html; ",
         ),
         (
             "report none --full -o r.json",
-            "--full: expected --format text or markdown, received json",
+            "--full is for --format text or markdown",
         ),
         ("best none --min val_accuracy", "'--min': expected METRIC=NUMBER"),
         ("best none --min loss=1 --min loss=2", "expected one limit for loss"),
         ("bench tensorflow/portable --export-json none/b.json", "no folder none"),
         ("bench tensorflow/portable --set settings.unit=3", "did you mean 'units'?"),
         ("bench tensorflow/portable --set cell=gru", "did you mean settings.cell=…?"),
-        ("bench tensorflow/portabel", "  tensorflow/portabel: expected a kernel"),
+        ("bench tensorflow/portabel", "  tensorflow/portabel: expected one of the kernels"),
         ("bench tensorflow/cudnn", "tensorflow/cudnn"),
         ("bench tensorflow/portable --hardware 'NVIDIA Imaginary'", "Imaginary"),
         ("ui", "Run a sweep first"),
-        ("ui --host ''", "such as 127.0.0.1, received an empty one"),
-        ("init mine.yaml/new", "mine.yaml/new: expected a place that can be used"),
-        ("status --address 10.0.0.5:6379", "http://10.0.0.5:8265), received '10.0.0.5:6379'"),
+        ("ui --host ''", "such as 127.0.0.1"),
+        ("init mine.yaml/new", "mine.yaml/new: "),
+        ("status --address 10.0.0.5:6379", "http://10.0.0.5:8265; received '10.0.0.5:6379'"),
         ("status --address http://none.invalid:8265", "http://none.invalid:8265"),
     ],
 )
@@ -98,7 +98,7 @@ def test_a_port_that_is_taken_is_refused(run: Run, home: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         code, _, err = run("ui", "--port", str(port))
-    assert code == 2 and f"127.0.0.1:{port}: expected a free port" in err
+    assert code == 2 and f"cannot listen on 127.0.0.1:{port}" in err
 
 
 def test_the_server_of_ui_gets_a_password_in_its_environment_alone(

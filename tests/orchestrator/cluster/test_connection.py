@@ -228,7 +228,7 @@ def test_an_address_that_is_no_heads_is_refused() -> None:
         text = refusal(address)
         assert "expected HOST:PORT" in text
         assert f"received {address!r}" in text
-        assert text.endswith("doctor") == ("://" in address)
+        assert ("dashboard" in text) == ("://" in address)
 
 
 def test_within_a_job_everything_has_come_already(
@@ -245,7 +245,7 @@ def test_a_cluster_that_cannot_run_the_code_is_explained(use: Use) -> None:
     ray = use(Ray())
     ray.at_init = RuntimeError("Version mismatch: The cluster has:\n    Python: 3.12.4\n")
     error = refusal()
-    assert "needs the same versions" in error and "Python: 3.12.4" in error
+    assert "different versions" in error and "Python: 3.12.4" in error
     ray.at_init = None
     trace = "ray::probe()\n  Traceback\nModuleNotFoundError: No module named 'pynvml'"
     ray.at_task = RayError(trace)
@@ -253,7 +253,7 @@ def test_a_cluster_that_cannot_run_the_code_is_explained(use: Use) -> None:
     assert "No module named 'pynvml'" in error and "Traceback" not in error
     assert "requirements.lock" in error
     ray.at_task = RayError("")
-    assert "cannot run rnnsweep's code: RayError. The code is copied" in refusal()
+    assert "cannot run rnnsweep: RayError" in refusal()
 
 
 def test_a_node_that_leaves_during_its_probe_is_left_out(use: Use) -> None:
@@ -264,7 +264,7 @@ def test_a_node_that_leaves_during_its_probe_is_left_out(use: Use) -> None:
 
     for is_alive in (True, False):
         use(Leaving({"CPU": 1.0}))
-        words = "cannot run" if is_alive else "has a CPU for trials (0 alive)"
+        words = "cannot run" if is_alive else "nodes alive: 0"
         assert words in refusal()
 
 
@@ -275,7 +275,7 @@ def test_a_node_whose_workers_do_not_start_is_named(use: Use) -> None:
             raise TooSlow
 
     use(Silent({"CPU": 1.0}))
-    with pytest.raises(connection.NoAnswer, match="node-0: no worker of Ray has answered"):
+    with pytest.raises(connection.NoAnswer, match="node-0: no Ray worker answered"):
         nodes_at("auto")
 
 
@@ -291,14 +291,14 @@ def test_a_node_whose_actors_do_not_start_is_named(
 
     use(Silent({"CPU": 1.0}))
     monkeypatch.setenv("RAY_AUTH_MODE", "token")
-    with pytest.raises(connection.NoAnswer, match="no worker of Ray has answered"):
+    with pytest.raises(connection.NoAnswer, match="no Ray worker answered"):
         nodes_at("auto")
 
 
 def test_a_ray_that_does_not_start_here_may_start_later(use: Use) -> None:
     ray = use(Ray({"CPU": 8.0}))
     ray.at_init = Exception("The current node timed out during startup.")
-    with pytest.raises(connection.NoAnswer, match="Ray has not started on this machine"):
+    with pytest.raises(connection.NoAnswer, match="Ray did not start on this machine"):
         nodes_at(None)
     assert ray.is_shut_down
 
@@ -309,5 +309,5 @@ def test_a_limit_of_address_space_with_which_ray_aborts_is_refused(
     use(Ray({"CPU": 8.0}))
     limits = [2 * 2**30, -1]
     monkeypatch.setattr("resource.getrlimit", lambda _: (limits.pop(0), -1))
-    assert "a limit of 2,048 MiB (ulimit -v)" in refusal(None)
+    assert "2,048 MiB (ulimit -v)" in refusal(None)
     nodes_at(None)

@@ -75,7 +75,7 @@ def test_a_named_pipe_among_leftovers_holds_nobody_up(parent: Path) -> None:
 
 def test_a_folder_in_which_others_can_rename_is_not_used(parent: Path) -> None:
     parent.chmod(0o777)
-    with pytest.raises(temporary_folders.NoTemporaryFolder, match="no sticky bit"):
+    with pytest.raises(temporary_folders.NoTemporaryFolder, match="lacks the sticky bit"):
         temporary_folders.ray_folder().__enter__()
     parent.chmod(0o1777)
     with temporary_folders.ray_folder() as folder:
@@ -86,5 +86,5 @@ def test_a_folder_that_is_too_long_for_sockets_is_not_used(
     parent: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(temporary_folders, "_LONGEST", len(os.fsencode(parent)) - 1)
-    with pytest.raises(temporary_folders.NoTemporaryFolder, match="has a longer name"):
+    with pytest.raises(temporary_folders.NoTemporaryFolder, match="has a name of more than"):
         temporary_folders.ray_folder().__enter__()

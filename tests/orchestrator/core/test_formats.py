@@ -50,16 +50,16 @@ def test_a_former_text_that_its_migration_cannot_read_is_damaged() -> None:
 @pytest.mark.parametrize(
     ("number", "writer", "parts"),
     [
-        (12, WrittenBy("0.3.0", "abc"), ("format 12 of rnnsweep 0.3.0", "commit abc")),
-        (12, WrittenBy(), ("an unknown version of rnnsweep", "install the one that wrote it")),
-        (7, WrittenBy(), ("received format 7, from before the first release", "--fresh")),
+        (12, WrittenBy("0.3.0", "abc"), ("format 12, written by rnnsweep 0.3.0", "commit abc")),
+        (12, WrittenBy(), ("an unknown version of rnnsweep", "upgrade rnnsweep")),
+        (7, WrittenBy(), ("of format 7, from before the first release", "--fresh")),
     ],
 )
 def test_a_number_that_is_not_read_is_refused_with_the_version_to_install(
     number: object, writer: WrittenBy, parts: tuple[str, str]
 ) -> None:
     text = Format("a thing", 9, {8: doubled}).refusal("here", number, writer)
-    assert text.startswith("here: expected a thing of format 8 to 9, received ")
+    assert text.startswith("here: a thing of format ")
     for part in parts:
         assert part in text
     assert "\n" not in text

@@ -60,7 +60,7 @@ PROBED = {
             "cpus": 1,
             "usable_memory_mib": 64,
             "no_gpus": NoGpus(
-                "1 NVIDIA GPU is on the PCI bus, but NVML's library is not there: install the"
+                "1 NVIDIA GPU is on the PCI bus, but NVML's library is missing: install the"
                 " driver, or start this container with its GPUs (--gpus all)",
                 is_problem=True,
             ),
@@ -69,7 +69,7 @@ PROBED = {
     "a machine that tells nothing": Probed(
         "bare",
         {
-            "no_gpus": NoGpus("no NVIDIA driver is installed (NVML's library is not there)"),
+            "no_gpus": NoGpus("no NVIDIA driver is installed (NVML's library is missing)"),
         },
     ),
 }
@@ -153,7 +153,7 @@ def test_unlike_gpus_of_a_node_form_no_class() -> None:
     assert [hardware.name for hardware in classify([mixed])] == ["CPU A, 2 CPUs"]
     assert list(map(hosts, classify([mixed, alike]))) == [["a"], ["b"]]
     reason = no_gpu_class_reason(mixed) or ""
-    assert reason.startswith("a has unlike GPUs (NVIDIA H200, NVIDIA T4)")
+    assert reason.startswith("a has different GPUs (NVIDIA H200, NVIDIA T4)")
     given_none = replace(alike, gpu_limit=0)
     assert list(map(hosts, classify([given_none]))) == [["b"]]
-    assert no_gpu_class_reason(given_none) == "Ray has no GPU of b to give, which NVML shows there"
+    assert no_gpu_class_reason(given_none) == "NVML shows a GPU on b, but its Ray node has none"

@@ -66,11 +66,13 @@ def test_a_fleet_is_numbers_of_classes_and_files(
 @pytest.mark.parametrize(
     ("text", "refusal"),
     [
-        pytest.param("2 x NVIDIA T5", "a class that is here .*NVIDIA T4", id="an unknown class"),
-        pytest.param("2 x cpu", "one class .*CPU A, 2 CPUs; CPU B, 2 CPUs", id="several classes"),
-        pytest.param("NVIDIA T4", "numbers of nodes", id="no number"),
+        pytest.param("2 x NVIDIA T5", "no class .*NVIDIA T4", id="an unknown class"),
+        pytest.param(
+            "2 x cpu", "several classes .*CPU A, 2 CPUs; CPU B, 2 CPUs", id="several classes"
+        ),
+        pytest.param("NVIDIA T4", "a number of nodes", id="no number"),
         pytest.param("20000 x NVIDIA T4", "at most 10,000", id="too many nodes"),
-        pytest.param("old.json", "received format 1", id="a file of a former format"),
+        pytest.param("old.json", "of format 1", id="a file of a former format"),
         pytest.param("absent.json", "No such file", id="no file"),
     ],
 )

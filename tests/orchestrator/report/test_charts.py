@@ -124,7 +124,7 @@ def test_a_chart_by_a_size_says_what_is_held_only_where_something_is() -> None:
     for configs, is_held in ((alone, False), (both, True)):
         summary = summarise(build_record_by_laws(laws, configs))
         (chart,) = [c for c in charts_of(summary) if c.key == "speedup-by-units"]
-        assert ("All other params are held" in chart.notes) == is_held
+        assert ("All other params are held constant" in chart.notes) == is_held
 
 
 def test_lines_that_lie_on_each_other_are_named() -> None:

@@ -27,7 +27,7 @@ from tests.building.trials import build_fingerprint, build_trial, change_trial
 from tests.orchestrator.cli.typed_commands import Run, type_command
 
 FUSED = Arm("torch/fused", CPU)
-NAN = "non_finite: epoch 3: expected finite metrics; loss is nan"
+NAN = "non_finite: epoch 3: loss is nan"
 DIGITS = DatasetRecord("digits", "ab" * 32, "scikit-learn", 1437, 360)
 SETTINGS = {"epochs": 3, "cell": "lstm"}
 
@@ -444,14 +444,14 @@ WHOLE = summary_json(summarise(measured(1)))
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "received: no such file"),
-        ("not json", "another content"),
+        (None, "no such file"),
+        ("not json", "cannot be read as a report"),
         (
             f'{{"format": "rnnsweep-report", "version": {REPORT.number}}}',
-            "another content (KeyError: 's",
+            "KeyError: 's",
         ),
         ('{"format": "rnnsweep-report", "version": 3}', "format 3, from before the first release"),
-        (WHOLE.replace("rnnsweep-report", "rnnsweep-plan"), "received format 'rnnsweep-plan'"),
+        (WHOLE.replace("rnnsweep-report", "rnnsweep-plan"), "its format is 'rnnsweep-plan'"),
         (WHOLE.replace('"repeats": 1', '"repeats": "one"'), "repeats: Input should be a valid int"),
     ],
 )
@@ -500,8 +500,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
             1,
             "torch/fused on AMD EPYC, 2 CPUs (only quickstart",
         ),
-        ("empty.json old.json --fail-on slower", 0, "Warning: no arm could be judged"),
-        ("empty.json old.json --fail-on open", 1, "no arm could be judged\n"),
+        ("empty.json old.json --fail-on slower", 0, "Warning: no arm has a verdict"),
+        ("empty.json old.json --fail-on open", 1, "no arm has a verdict\n"),
         ("old.json busy.json --fail-on slower", 0, "--busy-counts"),
         (
             "old.json busy.json --fail-on slower --busy-counts",
@@ -509,9 +509,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
             "on: tensorflow/portable+xla on AMD EPYC, 2 CPUs",
         ),
         ("old.json slow.json --accept-provisional", 2, "--busy-counts"),
-        ("old.json slow.json --fail-on inconclusive", 2, "Instead: open"),
-        ("old.json old.json", 2, "one sweep on both sides (quickstart (old.json))"),
-        ("old.json other.json", 2, "expected two sweeps of one workload"),
+        ("old.json slow.json --fail-on inconclusive", 2, "another name now: open"),
+        ("old.json old.json", 2, "the same sweep (quickstart (old.json))"),
+        ("old.json other.json", 2, "different workloads"),
         ("old.json slow.json --margin 0", 2, "margin"),
     ],
 )

@@ -304,7 +304,7 @@ def test_the_command_writes_a_file(run: Run, tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["quickstart", "--columns", "block,val_acuracy"], "did you mean val_accuracy?"),
-        (["quickstart", "units > 1", "--sql", "FROM trials"], "--sql: expected no WHERE"),
+        (["quickstart", "units > 1", "--sql", "FROM trials"], "--sql excludes WHERE"),
         (["other"], "other"),
     ],
 )

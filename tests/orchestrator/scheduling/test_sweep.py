@@ -285,7 +285,7 @@ def test_a_model_that_the_store_does_not_take_is_warned_of(run: Run, tmp_path: P
     files = [folder / f"{trial.key}.tar" for trial in trials]
     for file in files:
         file.write_bytes(b"model")
-    refusal = TrackingError("the store", "no model", "one", "Update\nit")
+    refusal = TrackingError("the store", "no model", "Update\nit")
     store.log_model.side_effect = [refusal, None, refusal]
     calls.attach_mock(store.close, "close")
     calls.attach_mock(store.log_model, "log_model")

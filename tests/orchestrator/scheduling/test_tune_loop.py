@@ -267,7 +267,7 @@ def test_a_worker_that_does_not_start_ends_a_sweep_without_another_lane(
     waits, starts = (PendingTrial(search, has_worker=started) for started in (False, True))
     monkeypatch.setattr(tune_loop, "_LONGEST_START_S", -1.0)
     assert scheduler.choose_trial_to_run(waits) is not None, "another sweep may have its CPUs"
-    with pytest.raises(Stopped, match="no worker of Ray has started on"):
+    with pytest.raises(Stopped, match="no Ray worker has started on"):
         scheduler.choose_trial_to_run(starts)
     sample.recovery.is_shared = False  # nobody else can have them
     with pytest.raises(Stopped):

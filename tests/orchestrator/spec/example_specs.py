@@ -110,7 +110,7 @@ class MalformedSpec(NamedTuple):
 
     name: str
     key: str
-    expected: str
+    expected: str = ""
     received: str = ""
     hint: str = ""
     text: str = QUICK_SPEC

@@ -146,7 +146,7 @@ def test_damage_in_the_middle_is_reported_with_its_line(
     with pytest.raises(journal.JournalError) as caught:
         journal.Journal(tmp_path)
     message = str(caught.value)
-    assert f"{path}, line {line}: expected a journal record" in message
+    assert f"{path}, line {line} is damaged" in message
     assert reason in message
     assert (f"sed -i {line}d " in message) == (line > 1)
     path.unlink()
@@ -199,7 +199,7 @@ def test_a_journal_of_a_later_format_names_the_rnnsweep_to_install(
         with pytest.raises(journal.JournalError) as caught:
             read(tmp_path)
         text = str(caught.value)
-        assert f"{number}, received format {number + 1} of rnnsweep 9.9.9" in text
+        assert f"format {number + 1}, written by rnnsweep 9.9.9" in text
 
 
 def test_a_line_that_does_not_fit_is_taken_back(

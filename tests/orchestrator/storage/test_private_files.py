@@ -131,7 +131,7 @@ def test_links_in_the_place_of_logs_are_not_followed(tmp_path: Path) -> None:
 def test_named_pipes_in_the_place_of_what_is_shown_are_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / JOURNAL_FILE)
     os.mkfifo(tmp_path / "running.json")
-    with pytest.raises(NotOurs, match="no regular file"):
+    with pytest.raises(NotOurs, match="not a regular file"):
         read(tmp_path)
     assert read_running(tmp_path, 0.0) == []
 
@@ -175,7 +175,7 @@ def test_a_store_that_another_user_put_into_a_home_is_refused(name: str, tmp_pat
     (tmp_path / name).symlink_to("mine")
     SweepFolder(tmp_path, "mine").make()
     os.chown(tmp_path / name, NOBODY, NOBODY, follow_symlinks=False)
-    with pytest.raises(HomeUnusable, match="another user put there"):
+    with pytest.raises(HomeUnusable, match="belongs to another user"):
         SweepFolder(tmp_path, "mine").make()
 
 

@@ -50,11 +50,13 @@ def test_weights_of_classes_become_weights_of_samples(targets: Any) -> None:
 @pytest.mark.parametrize(
     ("samples", "received"),
     [
-        pytest.param(Samples(NUMBERS, [NUMBERS, NUMBERS]), "received 2 targets", id="two targets"),
-        pytest.param(Samples(NUMBERS, None), "received no targets", id="no targets"),
-        pytest.param(Samples(NUMBERS, NUMBERS, NUMBERS), "received both", id="sample weights"),
+        pytest.param(Samples(NUMBERS, [NUMBERS, NUMBERS]), "2 targets", id="two targets"),
+        pytest.param(Samples(NUMBERS, None), "no targets", id="no targets"),
         pytest.param(
-            Samples(NUMBERS, np.zeros((4, 5, 3))), r"of shape \(4, 5, 3\)", id="classes at steps"
+            Samples(NUMBERS, NUMBERS, NUMBERS), "sample weights exclude", id="sample weights"
+        ),
+        pytest.param(
+            Samples(NUMBERS, np.zeros((4, 5, 3))), r"shape \(4, 5, 3\)", id="classes at steps"
         ),
     ],
 )

@@ -129,19 +129,19 @@ def test_a_failed_download_is_explained(load: Callable[[], Any], install_keras: 
 @pytest.mark.parametrize(
     ("load", "change", "message"),
     [
-        (mnist, {"y_test": None}, "x_train, .*; received x_train, y_train, x_test$"),
-        (mnist, {"x_train": np.zeros((2, 9))}, r"3 dimensions.*received \(2, 9\) and \(2,\)"),
-        (mnist, {"y_train": np.zeros(3, int)}, r"a label in .*received \(2, 3, 3\) and \(3,\)"),
-        (mnist, {"y_train": np.zeros(2)}, "expected y_train of integers from 0; received float64"),
-        (mnist, {"x_test": np.full((2, 3, 3), np.nan)}, "expected finite pixels in x_test"),
-        (mnist, {"x_test": np.zeros((2, 3, 3), object)}, "expected arrays in an .npz file; Object"),
-        (imdb, {"x_test": REVIEWS["x_test"] / 2}, "expected x_test of integers from 0 to"),
-        (imdb, {"x_train": np.array([[1, 2], [1, 2], [0, 0]])}, "any, the first at index 2"),
+        (mnist, {"y_test": None}, "it has x_train, y_train, x_test$"),
+        (mnist, {"x_train": np.zeros((2, 9))}, r"3 dimensions.* \(2, 9\) and \(2,\)"),
+        (mnist, {"y_train": np.zeros(3, int)}, r"a label for each.* \(2, 3, 3\) and \(3,\)"),
+        (mnist, {"y_train": np.zeros(2)}, "y_train needs integers .* float64"),
+        (mnist, {"x_test": np.full((2, 3, 3), np.nan)}, "x_test has NaN or infinite"),
+        (mnist, {"x_test": np.zeros((2, 3, 3), object)}, "not an .npz file of arrays: Object"),
+        (imdb, {"x_test": REVIEWS["x_test"] / 2}, "x_test needs integers from 0 to"),
+        (imdb, {"x_train": np.array([[1, 2], [1, 2], [0, 0]])}, "none, the first at index 2"),
         (imdb, {"y_train": np.array([0, 1, 2])}, "the labels 0 and 1 in .* labels up to 2"),
         (
             imdb,
             {"x_train": np.array([[1], [1, 2]], dtype=object)},
-            r"for Keras' own imdb\.npz, put",
+            r"For Keras' own imdb\.npz, put",
         ),
     ],
 )
@@ -164,7 +164,7 @@ def test_a_file_that_is_no_npz_is_refused(tmp_path: Path) -> None:
     damaged.write_bytes(content[:100] + b"\xff" * 300 + content[400:])
     assert len(list(tmp_path.iterdir())) == 5
     for path in tmp_path.iterdir():
-        with pytest.raises(DataError, match=rf"{path.name}: expected arrays in an \.npz file"):
+        with pytest.raises(DataError, match=rf"{path.name} is not an \.npz file"):
             mnist(path)
     with pytest.raises(DataError, match=r"absent\.npz.*No such file.*settings\.data_path"):
         mnist(tmp_path / "absent.npz")

@@ -25,8 +25,8 @@ def test_a_blind_framework_gives_its_own_reason_and_the_cure(backend: str) -> No
     with Trainer(environment={"CUDA_VISIBLE_DEVICES": "-1"}) as trainer:
         refused = failure(trainer.ask(PRESENCE, f"{backend}/portable", device="gpu"))
     assert refused.kind == "not_possible"
-    own, _, advice = refused.message.partition("): check")
-    reason = own.partition("it sees none (")[2]
+    own, _, advice = refused.message.partition("). Check")
+    reason = own.partition("sees no GPU (")[2]
     assert any(word in reason for word in OWN_WORDS[backend].split("|")), refused.message
     assert "pip install" in advice
     assert backends()[backend].gpu_advice in advice

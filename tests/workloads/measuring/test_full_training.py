@@ -116,7 +116,7 @@ def test_a_compilation_inside_the_timed_part_fails_the_trial(
 ) -> None:
     failed = failure(probe(trainer_of, "unwarmed", f"{backend}/portable"))
     assert failed.kind == "error"
-    assert "expected the warm-up to cover every function and shape" in failed.message
+    assert "its times are not valid" in failed.message
 
 
 @full
@@ -157,8 +157,7 @@ def test_dense_and_convolutional_layers_have_their_operations_counted(trainer: T
 def test_a_gpu_trial_never_runs_on_the_cpu(trainer_of: Trainer, backend: str) -> None:
     failed = failure(probe(trainer_of, "on_a_gpu", f"{backend}/portable"))
     assert failed.kind == "not_possible"
-    assert "device gpu: expected a GPU that " in failed.message
-    assert "it sees none" in failed.message
+    assert "sees no GPU" in failed.message
     assert ("No visible GPU devices" in failed.message) == (backend == "jax")
 
 

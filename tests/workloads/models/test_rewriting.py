@@ -63,7 +63,7 @@ def test_portable_layers_compute_what_their_author_wrote(
 @pytest.mark.parametrize(
     ("model", "implementation", "reason"),
     [
-        ("subclassed", "portable", "Subclassed is a class of its own"),
+        ("subclassed", "portable", "Subclassed is a subclass"),
         ("without_recurrence", "fused", "no recurrent layer"),
         ("replaced_step", "fused", "train_step is replaced"),
     ],

@@ -112,10 +112,12 @@ def test_a_model_with_its_loss_inside_needs_no_targets(value: Any) -> None:
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        pytest.param(None, ["expected (x, y)", "nothing (None)"], id="nothing"),
-        pytest.param((X, Y[1:]), ["as many in each", "x of shape (20, 2)", "(19,)"], id="lengths"),
-        pytest.param((X[:0], Y[:0]), ["at least one sample"], id="no sample"),
-        pytest.param((X[:1], Y[:1]), ["at least 2 samples", "received 1"], id="one sample"),
+        pytest.param(None, ["return (x, y)", "nothing (None)"], id="nothing"),
+        pytest.param(
+            (X, Y[1:]), ["the same number of samples", "x of shape (20, 2)", "(19,)"], id="lengths"
+        ),
+        pytest.param((X[:0], Y[:0]), ["at least one"], id="no sample"),
+        pytest.param((X[:1], Y[:1]), ["at least 2 samples", "there are 1"], id="one sample"),
         pytest.param(([1, 2], Y), ["x[0]", "an array of numbers", "int 1"], id="numbers"),
         pytest.param((np.array(["a"]), Y), ["<U1", "turn texts"], id="texts"),
         pytest.param((X, np.float64(3)), ["y", "float64 of shape ()"], id="no axis"),
@@ -126,12 +128,12 @@ def test_a_model_with_its_loss_inside_needs_no_targets(value: Any) -> None:
             ((X, Y), (X[:, 0], Y)), ["inputs for validation", "(20, 2)", "(20,)"], id="validation"
         ),
         pytest.param(PyDataset(X, Y, num_batches=None), ["ends", "__len__"], id="endless"),
-        pytest.param(DatasetV2([X, Y]), ["ends", "leave repeat() out"], id="repeated for ever"),
-        pytest.param(DataLoader(), ["at least one batch"], id="no batch"),
+        pytest.param(DatasetV2([X, Y]), ["ends", "remove repeat()"], id="repeated for ever"),
+        pytest.param(DataLoader(), ["is empty"], id="no batch"),
         pytest.param(
             DataLoader([X, Y], [X[:, :1], Y]), ["[0]", "(20, 2) and (20, 1)", "pad"], id="ragged"
         ),
-        pytest.param(DataLoader([X, Y], [X]), ["the same arrays"], id="forms"),
+        pytest.param(DataLoader([X, Y], [X]), ["different arrays"], id="forms"),
     ],
 )
 def test_anything_else_is_refused_with_what_was_received(value: Any, words: list[str]) -> None:
@@ -155,7 +157,7 @@ def test_samples_of_many_lengths_are_refused_in_a_few_words() -> None:
 def test_a_data_set_is_read_up_to_the_limit_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loaded, "MEMORY_LIMIT_BYTES", X.nbytes + Y.nbytes)
     read(PyDataset(X, Y))
-    with pytest.raises(DataError, match=r"more than that in its first 4 batches"):
+    with pytest.raises(DataError, match=r"the first 4 batches exceed"):
         read(PyDataset(X, Y, WEIGHTS))
     read((X, Y, WEIGHTS))
 

@@ -138,10 +138,10 @@ def test_char_rnn_reports_bits_and_writes_a_text(torch_trainer: Trainer, batches
 @pytest.mark.parametrize(
     ("backend", "probe", "kind", "words"),
     [
-        ("tensorflow", "cudnn_unchecked", "not_possible", "cudnn: Keras refuses it here: "),
+        ("tensorflow", "cudnn_unchecked", "not_possible", "cudnn: Keras refuses cuDNN: "),
         ("jax", "cudnn_unchecked", "not_possible", "cuDNN by itself fails too: "),
-        ("jax", "full_gpu", "out_of_memory", "9 bytes. (JAX gives each call of cuDNN four times"),
-        ("torch", "full_gpu", "out_of_memory", "9 bytes.: set a smaller batch_size"),
+        ("jax", "full_gpu", "out_of_memory", "9 bytes. (JAX gives each cuDNN call four times"),
+        ("torch", "full_gpu", "out_of_memory", "9 bytes.: reduce batch_size"),
         ("tensorflow", "full_memory", "out_of_memory", "the memory of the node is full: Unable"),
     ],
 )

@@ -23,11 +23,11 @@ class Jax(Backend):
     threads_variable = "PJRT_NPROC"
     gpu_advice = "its CUDA packages are installed: pip install 'jax[cuda13]', or 'jax[cuda12]'"
     gpu_peculiarity = (
-        "JAX copies the sequences' lengths to the host in each cuDNN call and gives that call four"
-        " times the memory that it asks for"
+        "JAX copies the sequences' lengths to the host in each cuDNN call, and gives it four times"
+        " the memory that cuDNN asks for"
     )
     # jaxlib's gpu_rnn.py takes cuDNN's sizes in bytes for numbers of float32.
-    memory_note = " (JAX gives each call of cuDNN four times the memory that it asks for)"
+    memory_note = " (JAX gives each cuDNN call four times the memory that cuDNN asks for)"
 
     def environment(self, device: Device) -> Mapping[str, str]:
         variables = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
@@ -37,11 +37,11 @@ class Jax(Backend):
 
     def option_reasons(self, asked: Combination) -> Iterator[str]:
         if asked.has_option("xla") and not asked.has_option("eager"):
-            yield "JAX's programs are always compiled by XLA: leave +xla out"
+            yield "JAX's programs are always compiled by XLA: remove +xla"
         if asked.has_option("eager") and asked.timed_work == "predict":
             yield (
-                "JAX compiles the loop over the steps anew in each eager prediction: leave +eager"
-                " out"
+                "JAX would compile the loop over the steps again in each eager prediction: remove"
+                " +eager"
             )
         if asked.has_option("bf16", "fp16") and self.kernel_library(asked.implementation.kernel):
             yield "JAX's cuDNN call supports float32 only"

@@ -14,7 +14,7 @@ def run_stack(call: StackCall) -> tuple[Any, tuple[Any, ...]]:
     shape = call.shape
     if shape.cell != "lstm" or (call.training and call.dropout):
         raise ValueError(
-            "jax.experimental.rnn: expected the lstm cell without dropout between layers; received"
+            "jax.experimental.rnn has only the lstm cell without dropout between layers, not"
             f" {shape.cell} with dropout {call.dropout}: use the portable kernel"
         )
     sequences, lengths = call.sequences, call.lengths

@@ -36,7 +36,7 @@ class TensorFlow(Backend):
         if not self.kernel_library(asked.implementation.kernel):
             return
         if asked.has_option("xla"):
-            yield "TensorFlow's CudnnRNN ops have no XLA kernel: leave +xla out"
+            yield "TensorFlow's CudnnRNN ops have no XLA kernel: remove +xla"
         if asked.has_option("bf16"):
             # "CudnnRnn doesn't support bfloat16 yet, so cast to float" (cudnn_rnn_ops.cc)
             yield "TensorFlow's CudnnRNN ops would silently compute in float32 instead of bfloat16"

@@ -15,7 +15,7 @@ class PyTorch(Backend):
     title = "PyTorch"
     package = "torch"
     install = "pip install 'rnnsweep[torch]'"
-    install_on_cpu = "the command that PyTorch's site shows for Pip and CPU (version +cpu)"
+    install_on_cpu = "install the CPU build of PyTorch: see pytorch.org, Pip and CPU"
     framework = "workloads.backends.torch.framework:TorchFramework"
     fused = FusedCall("torch._VF", "PyTorch's fused RNN", CELLS, on_cpu=True)
     always_eager = True
@@ -36,10 +36,10 @@ class PyTorch(Backend):
     )
     memory_complaints = ("can't allocate memory",)
     options: ClassVar[Mapping[str, str]] = {
-        "compile": "torch.compile compiles a PyTorch module of the user's own",
+        "compile": "torch.compile compiles a PyTorch module of your own",
     }
-    gpu_advice = "PyTorch is a build for CUDA that fits the driver: pip install torch"
-    gpu_peculiarity = "PyTorch takes persistent kernels for small hidden sizes"
+    gpu_advice = "PyTorch is built for the CUDA of the driver: pip install torch"
+    gpu_peculiarity = "PyTorch uses persistent kernels for small hidden sizes"
 
     def environment(self, device: Device) -> Mapping[str, str]:
         # Keras would take any device that PyTorch has.
@@ -58,11 +58,11 @@ class PyTorch(Backend):
 
     def option_reasons(self, asked: Combination) -> Iterator[str]:
         if asked.has_option("eager"):
-            yield "PyTorch always runs eagerly: leave +eager out"
+            yield "PyTorch always runs eagerly: remove +eager"
         if asked.has_option("xla"):
-            yield "PyTorch is not compiled by XLA here: leave +xla out"
+            yield "PyTorch is not compiled by XLA here: remove +xla"
         if asked.has_option("compile") and asked.written_in == "keras":
-            yield "+compile is for a PyTorch module of your own; Keras' layers run without it here"
+            yield "+compile is only for a PyTorch module of your own"
 
     def layer_reasons(self, asked: Combination) -> Iterator[str]:
         if not asked.has_kernel("cudnn"):
@@ -72,6 +72,6 @@ class PyTorch(Backend):
         if asked.traits.stateful and not asked.has_option("bf16", "fp16"):
             # mixed precision casts the states, and a cast is a copy
             yield (
-                "Keras' PyTorch layers overwrite the states that cuDNN's backward pass still needs"
-                " (the stack is stateful)"
+                "Keras' stateful layers on PyTorch overwrite states that cuDNN's backward pass"
+                " still needs"
             )

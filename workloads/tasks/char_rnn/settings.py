@@ -59,8 +59,8 @@ class CharRnnSettings(TextSettings):
     def _reads_forward_only(self) -> Self:
         if self.bidirectional:
             raise ValueError(
-                "bidirectional: expected false, because the backward direction would read the"
-                " character to predict; see next_token for both directions"
+                "bidirectional must be false, because the backward direction would read the"
+                " character to predict; next_token can have both directions"
             )
         return self
 

@@ -70,7 +70,7 @@ def _images_of_file(path: str) -> Parts:
     train, validation = read_labelled(path, dimensions=3)
     for part, samples in (("train", train), ("test", validation)):
         if not np.isfinite(samples.inputs).all():
-            raise DataError(f"{path}: expected finite pixels in x_{part}; received NaN or infinity")
+            raise DataError(f"{path}: x_{part} has NaN or infinite pixels")
     return _scaled(train), _scaled(validation)
 
 

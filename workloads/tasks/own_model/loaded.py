@@ -43,8 +43,8 @@ _BLOCK_BYTES = 2**26
 _PARTS = ("x", "y", "sample_weight")
 _MOST_NAMES = 6
 _RAGGED = (
-    "each array of a list is an input of its own; pad samples of different lengths to one length,"
-    " and return one array of them"
+    "each array of a list is a separate input; pad samples of different lengths to one length, and"
+    " return them as one array"
 )
 _KERAS_DATA_SET = "PyDataset"
 
@@ -114,9 +114,9 @@ def _unpacked(value: Any, location: str) -> list[ArrayTree]:
     items = list(value) if isinstance(value, tuple | list) else [value]
     if not 1 <= len(items) <= len(_PARTS) or items[0] is None:
         raise DataError(
-            f"{location}: expected (x, y), (x, y, sample_weight), a data set, or a pair of these"
-            f" for training and validation; received {_described(value)}: return one of them, and"
-            " several inputs or outputs as a list or dict"
+            f"{location} returns {_described(value)}: return (x, y), (x, y, sample_weight), a data"
+            " set, or a pair of these for training and validation; several inputs or outputs are a"
+            " list or dict"
         )
     return items + [None] * (len(_PARTS) - len(items))
 
@@ -146,26 +146,25 @@ def _read_batches(dataset: Any, kind: str, location: str) -> list[ArrayTree]:
         size += sum(array.nbytes for array in arrays_of(arrays))
         if size > MEMORY_LIMIT_BYTES:
             raise DataError(
-                f"{location}: expected a data set of at most {MEMORY_LIMIT_BYTES / 2**30:g} GiB,"
-                f" which is read into memory; received more than that in its first"
-                f" {len(batches) + 1:,} batches: return fewer samples, or arrays that"
-                " numpy.load maps from a file (mmap_mode='r')"
+                f"{location}: the first {len(batches) + 1:,} batches exceed"
+                f" {MEMORY_LIMIT_BYTES / 2**30:g} GiB, and a data set is read into memory: return"
+                " fewer samples, or arrays that numpy.load maps from a file (mmap_mode='r')"
             )
         batches.append(arrays)
     if not batches:
-        raise DataError(f"{location}: expected at least one batch; received an empty data set")
+        raise DataError(f"{location}: the data set is empty")
     return _joined(batches, location)
 
 
 def _batches_of(dataset: Any, kind: str, location: str) -> Iterable[Any]:
     """Return the batches of a data set, or raise `DataError` for one without an end."""
-    endless = f"{location}: expected a data set that ends; received one that repeats for ever"
+    endless = f"{location}: the data set never ends"
     if kind == _KERAS_DATA_SET:
         if dataset.num_batches is None:
-            raise DataError(f"{endless}: let its __len__ return the number of batches")
+            raise DataError(f"{endless}: return the number of batches from its __len__")
         return (dataset[index] for index in range(dataset.num_batches))
     if hasattr(dataset, "cardinality") and int(dataset.cardinality()) == -1:
-        raise DataError(f"{endless}: leave repeat() out, and set epochs in settings")
+        raise DataError(f"{endless}: remove repeat(), and set epochs in settings")
     batches: Iterable[Any] = dataset
     return batches
 
@@ -174,7 +173,7 @@ def _joined(batches: list[tuple[ArrayTree, ...]], location: str) -> list[ArrayTr
     """Return the arrays of all batches, one after the other."""
     forms = {tuple(name for name, _ in named_arrays(batch)) for batch in batches}
     if len(forms) > 1:
-        raise DataError(f"{location}: expected the same arrays in every batch; received others")
+        raise DataError(f"{location}: the batches have different arrays")
     arrays_by_batch = [arrays_of(batch) for batch in batches]
     joined = []
     for index, (name, _) in enumerate(named_arrays(batches[0])):
@@ -183,9 +182,8 @@ def _joined(batches: list[tuple[ArrayTree, ...]], location: str) -> list[ArrayTr
         if len(shapes) > 1:
             first, second, *_ = shapes.values()
             raise DataError(
-                f"{location}: array {name} of a batch: expected samples of one shape in all"
-                f" batches; received batches of shapes {first} and {second}: pad all samples to one"
-                " length"
+                f"{location}: array {name} of a batch: the batches have shapes {first} and"
+                f" {second}: pad all samples to one length"
             )
         joined.append(np.concatenate(arrays))
     arrays_left = iter(joined)
@@ -207,7 +205,7 @@ def _as_array(value: Any, location: str) -> Any:
     """Return a NumPy array, or raise `DataError` for anything that is none, or not of numbers."""
     expected = f"{location}: expected an array of numbers whose first axis counts samples"
     if not (hasattr(value, "__array__") or hasattr(value, "shape")):
-        raise DataError(f"{expected}; received {_described(value)}: use numpy.asarray")
+        raise DataError(f"{expected}; received {_described(value)}: call numpy.asarray")
     try:
         tensor = value.detach().cpu() if hasattr(value, "detach") else value
         array = np.asarray(tensor)
@@ -237,7 +235,7 @@ def _expect_equal_lengths(trees: list[ArrayTree], location: str) -> None:
         inputs = trees[0]
         is_ragged = isinstance(inputs, tuple) and len(inputs) > len(_PARTS) and len(lengths) > 1
         raise DataError(
-            f"{location}: expected at least one sample, and as many in each array; received"
+            f"{location}: all arrays need the same number of samples, at least one; received"
             f" {shapes_text(named) or 'no array'}" + (f": {_RAGGED}" if is_ragged else "")
         )
 
@@ -270,8 +268,8 @@ def _expect_like(training: Samples, validation: Samples, location: str) -> None:
                 shapes_text(named_arrays(getattr(part, kind))) for part in (training, validation)
             ]
             raise DataError(
-                f"{location}: expected {kind} for validation like those for training,"
-                f" {received[0]}; received {received[1] or 'none'}"
+                f"{location}: the {kind} for validation ({received[1] or 'none'}) have another form"
+                f" than for training ({received[0]})"
             )
 
 
@@ -284,8 +282,8 @@ def _split(samples: Samples, location: str) -> tuple[Samples, Samples]:
     count = len(samples) - max(1, round(len(samples) * _VALIDATION_SHARE))
     if count < 1:
         raise DataError(
-            f"{location}: expected at least 2 samples, as the last tenth is for validation;"
-            f" received {len(samples)}: return more, or a pair for training and validation"
+            f"{location}: at least 2 samples are needed, because the last tenth is for validation,"
+            f" and there are {len(samples)}: return more, or a pair for training and validation"
         )
     return samples.first(count), samples.map(lambda array: array[count:])
 

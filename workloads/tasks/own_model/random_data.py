@@ -32,9 +32,9 @@ def random_data(model: Any, batch_size: int, location: str) -> DataSet:
         inputs = outputs = None
     if not inputs or not outputs:
         raise DataError(
-            f"{location}: expected a model whose shapes are known, for random data; received a"
-            f" {type(model).__name__} without any: begin it with keras.Input, or name a function"
-            " that loads data (data: module:load)"
+            f"{location}: no random data, because this {type(model).__name__} does not show its"
+            " shapes: begin it with keras.Input, or name a function that loads data (data:"
+            " module:load)"
         )
     draw = np.random.default_rng(0)
     count = (_BATCHES + 1) * batch_size
@@ -53,8 +53,8 @@ def random_data(model: Any, batch_size: int, location: str) -> DataSet:
 def no_random_data_for_module(location: str) -> DataError:
     """Return the refusal of random data for the PyTorch module that is built at a location."""
     return DataError(
-        f"{location}: expected a function that loads the data, because a PyTorch module does not"
-        " say which shapes it takes; received none: name one (data: module:load)"
+        f"{location}: no random data, because a PyTorch module does not show its shapes: name a"
+        " function that loads data (data: module:load)"
     )
 
 
@@ -96,8 +96,8 @@ def _losses(model: Any, outputs: int, location: str) -> list[str]:
         losses = list(loss) if isinstance(loss, list | tuple) else [loss] * outputs
     if len(losses) != outputs:
         raise DataError(
-            f"{location}: expected a loss for each of {outputs} outputs, for random data; received"
-            f" {len(losses)}: name a function that loads data (data: module:load)"
+            f"{location}: no random data, because {outputs} outputs have {len(losses)} losses: name"
+            " a function that loads data (data: module:load)"
         )
     return [
         each if isinstance(each, str) else getattr(each, "__name__", type(each).__name__)

@@ -8,9 +8,9 @@ from workloads.settings import BatchSize, MetricGoal, StartWeights, TaskSettings
 
 
 class OwnModelSettings(TaskSettings):
-    """What rnnsweep reads of the settings of an own model; any other setting is the user's.
+    """The settings of an own model that rnnsweep reads; all others are the user's.
 
-    `build` and `load` get all of them as a plain dict.
+    `build` and `load` get all settings as a plain dict.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -24,7 +24,7 @@ class OwnModelSettings(TaskSettings):
         description="synchronised steps after the epochs, for step_ms_median and step_ms_p95",
     )
     target_accuracy: float | None = Field(
-        None, gt=0, le=1, description="report the training seconds until val_accuracy reaches this"
+        None, gt=0, le=1, description="report the training time until val_accuracy reaches this"
     )
     keep: Literal["best"] | None = Field(
         None,
@@ -35,18 +35,18 @@ class OwnModelSettings(TaskSettings):
         "equal",
         description=(
             "equal: all arms of a block start from the same weights, drawn by NumPy. own: each arm"
-            " starts from the weights that build gave its model"
+            " starts from the weights of the model that build returns"
         ),
     )
     class_weight: dict[int, float] | None = Field(
-        None, description="the weight of each class in the loss, by its number, as fit takes it"
+        None, description="the weight of each class in the loss, by number, as in Keras' fit"
     )
 
     shuffle: bool | None = Field(
         None,
         description=(
             "false: train in the order of the data. true: shuffle the samples by the seed. The"
-            " default is true, and false for a model that carries a state from batch to batch"
+            " default is true, or false for a model that carries its state from batch to batch"
         ),
     )
 

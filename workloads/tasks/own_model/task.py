@@ -65,13 +65,13 @@ class OwnFunctions:
             return with_functions_next_to(self.build, model, location_of(self.build), settings)
         if not isinstance(model, keras.Model):
             raise BadRequest(
-                f"{location_of(self.build)}: expected a keras.Model or a torch.nn.Module; received"
-                f" {_described(model)}: return the model at the end of the function"
+                f"{location_of(self.build)} returns {_described(model)}: return a keras.Model or a"
+                " torch.nn.Module"
             )
         if not model.compiled and timed_work == "train":
             raise BadRequest(
-                f"{location_of(self.build)}: expected a compiled model; received one without"
-                " model.compile(optimizer=…, loss=…): call it before the function returns"
+                f"{location_of(self.build)}: the model is not compiled: call"
+                " model.compile(optimizer=…, loss=…) before the function returns"
             )
         return model
 

@@ -52,7 +52,7 @@ def load_sentiment(settings: SentimentSettings) -> LabelledData:
     classes = count_classes(parts)
     if classes != 2:
         raise DataError(
-            f"{source}: expected the labels 0 and 1 in y_train and y_test; received labels up to"
+            f"{source}: y_train and y_test need the labels 0 and 1; they have labels up to"
             f" {classes - 1}"
         )
     train, validation = (_shuffled(part, settings.vocabulary) for part in parts)
@@ -120,21 +120,21 @@ def _reviews_of_file(path: str, settings: SentimentSettings) -> Parts:
         parts = read_labelled(path, dimensions=2)
     except DataError as error:
         raise DataError(
-            f"{error}: for Keras' own imdb.npz, put it into ~/.keras/datasets, and leave"
-            " settings.data_path out"
+            f"{error}. For Keras' own imdb.npz, put it into ~/.keras/datasets, and remove"
+            " settings.data_path"
         ) from error
     padded = []
     for part, samples in zip(("train", "test"), parts, strict=True):
         rows = samples.inputs
         if not np.issubdtype(rows.dtype, np.integer) or rows.min() < 0 or rows.max() >= 2**31:
             raise DataError(
-                f"{path}: expected x_{part} of integers from 0 to {2**31 - 1}; received"
-                f" {rows.dtype} from {rows.min()} to {rows.max()}"
+                f"{path}: x_{part} needs integers from 0 to {2**31 - 1}; it has {rows.dtype} from"
+                f" {rows.min()} to {rows.max()}"
             )
         if (empty := np.flatnonzero(~rows.any(axis=1))).size:  # cuDNN takes no empty sequence
             raise DataError(
-                f"{path}: expected at least one token in every review of x_{part}; received"
-                f" {empty.size:,} without any, the first at index {empty[0]}"
+                f"{path}: every review of x_{part} needs at least one token; {empty.size:,} have"
+                f" none, the first at index {empty[0]}"
             )
         tokens = _padded((row[row != 0] for row in rows), settings)
         padded.append(Samples(tokens, samples.targets))

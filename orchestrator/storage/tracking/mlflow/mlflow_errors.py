@@ -31,9 +31,8 @@ def mlflow_errors_translated(shown: str, *, content: bool = False) -> Iterator[N
         if content and (is_refused or _http_status(error) == _TOO_LARGE):
             raise ContentRefused(
                 f"MLflow store {shown}",
-                "content that it takes",
-                address.without_mlflow_passwords(one_line(error))[:_SHOWN],
-                "Raise the server's limit on bodies, or please report this as a defect of rnnsweep",
+                f"it rejects this: {address.without_mlflow_passwords(one_line(error))[:_SHOWN]}",
+                "Raise the server's limit on request bodies, or report this as a bug in rnnsweep",
             ) from error
         raise _to_tracking_error(shown, error) from error
 
@@ -44,26 +43,24 @@ def _to_tracking_error(where: str, error: Exception) -> TrackingError:
     if "No space left" in received or "disk is full" in received:
         return StoreAway(
             f"MLflow store {where}",
-            "a working store",
-            "that its disk is full",
+            "its disk is full",
             "Make room, and run the same command again",
         )
     status = _http_status(error)
     next_step = "Check MLFLOW_TRACKING_URI, and that the store is running and can be reached"
     if "maintenance mode" in received:
-        next_step = "MLflow has retired folders as stores: use sqlite:///PATH or a server's address"
+        next_step = "MLflow no longer supports folders as stores: use sqlite:///PATH or a server"
     elif status == _FORBIDDEN:
         next_step = (
-            "The server forbids this: start it with --allowed-hosts naming the host in this"
-            " address, or check what the server's permissions allow you"
+            "The server forbids this: start it with this host in --allowed-hosts, or check your"
+            " permissions there"
         )
     if isinstance(error, ImportError):
-        next_step = "Install the Python package that connects to such a database, or"
-        next_step += " correct MLFLOW_TRACKING_URI"
+        next_step = "Install the Python package for this database, or correct MLFLOW_TRACKING_URI"
     is_wrong = isinstance(error, ImportError) or received.startswith(_WRONG_ADDRESSES)
     is_server = where.startswith(("http", "postgresql", "mysql")) and not is_wrong
     kind = StoreAway if is_server and (status is None or status >= _SERVER_ERROR) else TrackingError
-    return kind(f"MLflow store {where}", "a working store", received, next_step)
+    return kind(f"MLflow store {where}", received.rstrip("."), next_step)
 
 
 def _http_status(error: Exception) -> int | None:

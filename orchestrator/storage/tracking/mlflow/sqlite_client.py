@@ -41,9 +41,8 @@ def no_store(path: Path) -> StoreMissing:
     """Return the error for a SQLite file that is not there."""
     return StoreMissing(
         f"MLflow store {path}",
-        "a SQLite file",
         "no such file",
-        "Run a sweep first, or set MLFLOW_TRACKING_URI (or RNNSWEEP_HOME) to the store you mean",
+        "Run a sweep first, or set RNNSWEEP_HOME or MLFLOW_TRACKING_URI to another store",
     )
 
 

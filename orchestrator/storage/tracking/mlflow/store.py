@@ -259,8 +259,7 @@ class MlflowStore:
         if not address.lies_below(uri, location):
             raise TrackingError(
                 self.shown,
-                f"artifacts below the artifacts of the experiment ({location})",
-                uri,
+                f"a run has its artifacts in {uri}, outside of its experiment ({location})",
                 "Somebody has changed the store: restore a copy, or delete this run in MLflow",
             )
 
@@ -318,9 +317,8 @@ class MlflowStore:
         if entity.lifecycle_stage != "active":
             raise TrackingError(
                 self.shown,
-                f"no experiment, or an active one, named {name!r}",
-                "one that was deleted in MLflow",
-                f"Bring it back (`mlflow experiments restore -x {entity.experiment_id}`), remove it"
+                f"the experiment {name!r} was deleted in MLflow",
+                f"Restore it (`mlflow experiments restore -x {entity.experiment_id}`), delete it"
                 " for good (`mlflow gc`), or give the sweep another name",
             )
         return str(entity.experiment_id)

@@ -147,7 +147,7 @@ def test_a_table_is_written_now_and_then_and_an_error_loses_nothing(
 
     def lose_the_answer(store: Tracker, run_id: str, path: str, content: str | Path) -> None:
         write(store, run_id, path, content)
-        raise TrackingError("a store", "an answer", "none", "Wait")
+        raise TrackingError("a store", "no answer", "Wait")
 
     with writer(home) as opened:
         opened.open(build_opening())

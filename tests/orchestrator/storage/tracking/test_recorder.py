@@ -141,7 +141,7 @@ def test_what_a_store_that_is_down_lacks_is_recorded_later_except_what_it_refuse
         if not isinstance(call, RecordTrials):
             return None
         if is_down.is_set():
-            raise TrackingError("a store", "an answer", "none", "Wait")
+            raise TrackingError("a store", "no answer", "Wait")
         recorded.extend(call.batch)
         return {trial.key: "no" for trial in call.batch if trial.block == 1}
 
@@ -168,13 +168,13 @@ def test_a_store_that_is_away_for_a_moment_is_closed_all_the_same(
     def answer(call: RecorderCall[Any]) -> None:
         asked[type(call)] += 1
         if isinstance(call, CloseSweep) and asked[CloseSweep] == 1:
-            raise StoreAway("a store", "an answer", "none", "Wait")
+            raise StoreAway("a store", "no answer", "Wait")
 
     pretend(monkeypatch, answer)
     with recorder(tmp_path) as opened:
         opened.open(build_opening())
         opened.close("complete", {})
-        with pytest.raises(NotRecorded, match="received none"):
+        with pytest.raises(NotRecorded, match="no answer"):
             asked.clear()
             opened.close("complete", {}, timeout_s=0.5)
     assert asked[CloseSweep] == 1

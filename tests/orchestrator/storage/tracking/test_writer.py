@@ -65,7 +65,7 @@ def test_a_creation_whose_answer_is_lost_makes_one_run(
 
         def lose_the_answer(*args: Any, **kwargs: Any) -> StoredRun:
             create(*args, **kwargs)
-            raise TrackingError("the store", "an answer", "none", "Try again")
+            raise TrackingError("the store", "no answer", "Try again")
 
         for block, breaking in enumerate((lose_the_answer, _break)):
             monkeypatch.setattr(kind, "create_trial_run", breaking)
@@ -123,7 +123,7 @@ def test_an_owner_elsewhere_is_believed_until_its_lease_ends(
     first = new_writer(home)
     first.open(build_opening(owner=away))
     assert read_stored_sweep(address(home), "quickstart").state == "running"
-    with pytest.raises(LeaseHeld, match=r"pid \d+ on elsewhere records into it"):
+    with pytest.raises(LeaseHeld, match=r"pid \d+ on elsewhere"):
         record(home)
     later_s = time.time() + LEASE_S + 1
     monkeypatch.setattr(time, "time", lambda: later_s)
@@ -132,9 +132,7 @@ def test_an_owner_elsewhere_is_believed_until_its_lease_ends(
         opened.open(build_opening())
         with pytest.raises(LeaseHeld):  # the loss is noticed at the next renewal
             first.record([build_full_trial(1)])
-    with pytest.raises(
-        LeaseHeld, match="took over quickstart meanwhile, and ended"
-    ):  # free, yet lost
+    with pytest.raises(LeaseHeld, match="took over quickstart"):  # free, yet lost
         first.record([build_full_trial(1)])
     with pytest.raises(LeaseHeld):
         first.open(build_opening(owner=away), has_claimed=True)
@@ -165,7 +163,7 @@ def test_the_journal_of_another_sweep_with_an_equal_spec_is_refused(home: Path) 
             opened.open(replace(build_opening(), sweep_id=sweep_id))
     assert find(address(home), "quickstart")[2] == "ours"
     before = parent(home).tags
-    with pytest.raises(OtherSweep, match=r"under another id.*journal\.jsonl"):
+    with pytest.raises(OtherSweep, match=r"not the same sweep.*journal\.jsonl"):
         new_writer(home).open(replace(build_opening(), sweep_id="another"))
     assert parent(home).tags == before
 
@@ -191,7 +189,7 @@ def test_a_suspended_driver_leaves_one_run_of_the_trial_that_it_wrote_late(
     def broken(*_: Any, **__: Any) -> None:
         monkeypatch.setattr(kind, "log", log)
         assert error is not None
-        raise error("the store", "an answer", "none", "Try again")
+        raise error("the store", "no answer", "Try again")
 
     first = new_writer(home)
     first.open(build_opening(owner=replace(Owner.here(), host="elsewhere", machine="other-boot")))
@@ -260,7 +258,7 @@ def test_of_two_drivers_at_once_one_opens(
 
 
 def _break(*_: Any, **__: Any) -> Any:
-    raise TrackingError("the store", "an answer", "none", "Try again")
+    raise TrackingError("the store", "no answer", "Try again")
 
 
 def _break_for_trials(method: Callable[..., Any]) -> Callable[..., Any]:
