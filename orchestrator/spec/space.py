@@ -54,7 +54,7 @@ WhenCondition: TypeAlias = Annotated[
     WithJsonSchema(
         {
             "type": "object",
-            "additionalProperties": {**_VALUE, "items": _VALUE},
+            "additionalProperties": {**_VALUE, "items": _VALUE, "minItems": 1},
         }
     ),
 ]
@@ -77,10 +77,7 @@ def is_met(when: WhenCondition, config: Config) -> bool:
 
 
 class Choices(fields.Strict):
-    """One of a list of values, each of which may be a list itself.
-
-    `when` has the values of earlier parameters that activate it.
-    """
+    """One of a list of values; `when` has the values of earlier parameters that activate it."""
 
     choices: Annotated[
         tuple[fields.ParameterValue, ...], BeforeValidator(fields.as_tuple), Field(min_length=1)
