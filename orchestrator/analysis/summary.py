@@ -172,6 +172,12 @@ class ReportSummary:
         return next((values for values in self.values if values.metric == metric), None)
 
     @property
+    def planned_trials(self) -> int:
+        """The expected number of trials of the arms that the last start planned."""
+        left_out = sum(row.trials.expected for row in self.arms if not row.planned)
+        return self.sweep.trials.expected - left_out
+
+    @property
     def is_without_success(self) -> bool:
         """True if trials have ended, and all of them failed."""
         return bool(self.trials) and all(trial.status == "failed" for trial in self.trials)

@@ -42,7 +42,9 @@ def share_environment(environment: Mapping[str, _Fact]) -> Mapping[str, _Fact]:
 
 
 Environment: TypeAlias = Annotated[Mapping[str, _Fact], AfterValidator(share_environment)]
-ConfigValue: TypeAlias = bool | int | float | str
+Scalar: TypeAlias = bool | int | float | str
+ConfigValue: TypeAlias = Scalar | tuple[Scalar | None, ...] | None
+"""A value of a parameter: None for null, and a tuple for a list of a spec."""
 Config: TypeAlias = Mapping[str, ConfigValue]
 """The sizes and settings that one Optuna suggestion gives."""
 
@@ -64,7 +66,7 @@ def is_number(value: object) -> TypeGuard[int | float]:
 
 def config_text(config: Config) -> str:
     """Return a config in a few words: `units=32 layers=1`."""
-    texts = {n: f"{v:.3g}" if isinstance(v, float) else str(v) for n, v in config.items()}
+    texts = {n: f"{v:.3g}" if isinstance(v, float) else value_text(v) for n, v in config.items()}
     return " ".join(f"{name}={text}" for name, text in texts.items())
 
 
@@ -441,6 +443,11 @@ def canonical(value: Any) -> str:
     return _CANONICAL.encode(value)
 
 
+def value_text(value: object) -> str:
+    """Return a text as it is, and any other value of a config or setting as JSON."""
+    return value if isinstance(value, str) else canonical(value)
+
+
 def validated_json(adapter: TypeAdapter[_T], value: _T) -> bytes:
     """Return JSON as `adapter` writes it, with `?` for text that UTF-8 cannot encode.
 
@@ -459,7 +466,7 @@ def digest(value: Any) -> str:
     return hashlib.sha256(canonical(value).encode()).hexdigest()[:16]
 
 
-def derive_seed(*parts: ConfigValue) -> int:
+def derive_seed(*parts: Scalar) -> int:
     """Return a seed below 2**31 that depends on every part: (sweep seed, "block", 3), …"""
     return int.from_bytes(hashlib.sha256(canonical(parts).encode()).digest()[:4]) >> 1
 

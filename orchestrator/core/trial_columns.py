@@ -11,12 +11,12 @@ from typing import Literal, TypeAlias
 
 from orchestrator.core.disturbance import disturbance_text, neighbours_text, throttle_text
 from orchestrator.core.selectors import known_implementation
-from orchestrator.core.trial import ConfigValue, FinishedTrial
+from orchestrator.core.trial import FinishedTrial, Scalar
 from workloads.backends.registry import is_compiled
 from workloads.implementations import Implementation, ImplementationError, parse_implementation
 
 CellKind: TypeAlias = Literal["whole", "number", "text", "truth", "time"]
-Getter: TypeAlias = Callable[[FinishedTrial], ConfigValue | None]
+Getter: TypeAlias = Callable[[FinishedTrial], Scalar | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +71,12 @@ def _precision(trial: FinishedTrial) -> str | None:
     return str(_fact(trial, "precision") or implementation.precision) if implementation else None
 
 
-def _fact(trial: FinishedTrial, name: str) -> ConfigValue | None:
+def _fact(trial: FinishedTrial, name: str) -> Scalar | None:
     """Return a fact of the environment in which the trial ran."""
     return trial.outcome.environment.get(name)
 
 
-def _user_commit(trial: FinishedTrial) -> ConfigValue | None:
+def _user_commit(trial: FinishedTrial) -> Scalar | None:
     """Return the commit of the user's repository; in 0.1.0 `git_commit` was rnnsweep's."""
     is_of_0_1 = "rnnsweep_commit" not in trial.outcome.environment
     return _fact(trial, "code_commit" if is_of_0_1 else "git_commit")

@@ -10,7 +10,6 @@ from orchestrator.analysis.contrasts.contrast import (
     Qualifier,
     Question,
     Verdict,
-    between,
 )
 from orchestrator.analysis.pairing.complete_rounds import typical_disturbance
 from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS, Estimate
@@ -80,10 +79,7 @@ def _fastest(summary: ReportSummary) -> Iterator[Fact]:
 def _contrasts_of_leader(summary: ReportSummary) -> list[Contrast]:
     """Return the fastest implementation compared with each other one, the nearest one first."""
     leader = summary.leader(summary.time_metric) if summary.time_metric else None
-    if leader is None:
-        return []
-    found = (between(summary.contrasts, leader.arm, arm, leader.metric) for arm in leader.others)
-    return [contrast for contrast in found if contrast is not None]
+    return leader.comparisons(summary.contrasts) if leader else []
 
 
 def _precision(summary: ReportSummary) -> Iterator[Fact]:

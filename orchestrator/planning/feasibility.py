@@ -7,11 +7,11 @@ from typing import Any
 from orchestrator.core.arms import Variant
 from orchestrator.core.selectors import carries, labels_text, selects
 from orchestrator.core.text import counted
-from orchestrator.core.trial import Config, ConfigValue
+from orchestrator.core.trial import Config, ConfigValue, value_text
 from orchestrator.hardware import HardwareClass, no_gpu_class_reason
 from orchestrator.hardware.gpu_readers import kinds_of_gpus
 from orchestrator.spec import HardwareEntry, SweepSpec
-from orchestrator.spec.model_probes import model_probes, written_value
+from orchestrator.spec.model_probes import model_probes
 from orchestrator.spec.space import Space, activation, example
 from orchestrator.spec.spec_errors import nearest
 from workloads import registry
@@ -215,7 +215,7 @@ def _listed_config_reason(
     index = reasons.index(reason)
     for name, value in configs[index].items():
         if reason_of({**fixed, **configs[index], name: alternative[name]}) != reason:
-            return f"{reason} (search.configs[{index}] has {name}: {written_value(value)})"
+            return f"{reason} (search.configs[{index}] has {name}: {value_text(value)})"
     return f"{reason} (in search.configs[{index}])"
 
 
@@ -235,5 +235,5 @@ def _probes(
     for name, dimension in space.items():
         on = activation(space, name) or {}
         for value in dimension.probes:
-            because = f" (the space has {name}: {written_value(value)})"
+            because = f" (the space has {name}: {value_text(value)})"
             yield completed({name: value}, on), because

@@ -4,7 +4,7 @@ The report, `bench` and the live view of a running sweep have these facts.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from orchestrator.analysis.contrasts.contrast import Contrast, Scale, Verdict
 from orchestrator.analysis.statistics.formatting import (
@@ -18,11 +18,30 @@ from orchestrator.analysis.statistics.formatting import (
 from orchestrator.core.text import joined
 from orchestrator.report.document import Fact, Tone
 from orchestrator.report.words import QUALIFIERS, TIME_WORDS, WORDS, verdict_word
+from workloads.metrics import find_metric
 
 _MOST_NAMED = 3
 """The most arms that are named as being the same; more are counted."""
 
 _OPEN = WORDS[Verdict.OPEN]
+
+
+def in_order_of_interest(
+    by_time: Sequence[Fact],
+    by_result: Sequence[Fact],
+    objectives: Collection[str],
+    results: Collection[str],
+) -> tuple[Fact, ...]:
+    """Return the facts by time first, unless all objectives are results and one of these differs.
+
+    `objectives` are metrics of the sweep, and `results` are the metrics that are compared.
+    """
+    is_about_results = all(find_metric(name).is_result for name in objectives)
+    are_compared = not set(objectives).isdisjoint(results)
+    differ = any(fact.tone == Tone.GOOD for fact in by_result)
+    if is_about_results and are_compared and differ:
+        return (*by_result, *by_time)
+    return (*by_time, *by_result)
 
 
 def leading_fact(
@@ -49,7 +68,10 @@ def _text_of_ratios(
     of_verdict: Mapping[Verdict, Sequence[Contrast]],
     names: Mapping[str, str],
 ) -> str:
-    """Write `A: 1.55 × as fast as B (1.18–2.04)`, then what is the same or open."""
+    """Write `A: 1.55 × as fast as B (1.18–2.04)`, then what is the same or open.
+
+    Where all is open, no arm leads: `open: A against B, 1.20 × (0.10–10.8)`.
+    """
     same, still_open = of_verdict[Verdict.SAME], of_verdict[Verdict.OPEN]
     texts = list[str]()
     if worse:
@@ -66,7 +88,7 @@ def _text_of_ratios(
         if texts:
             texts.append(f"{_OPEN} against {reference}{more}: {gain}")
         else:
-            texts.append(f"{_OPEN}: {names[nearest.subject]} leads {reference}{more} by {gain}")
+            texts.append(f"{_OPEN}: {names[nearest.subject]} against {reference}{more}, {gain}")
     return "; ".join(texts)
 
 

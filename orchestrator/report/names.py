@@ -12,8 +12,8 @@ from orchestrator.analysis.statistics.formatting import number, share
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm, HardwareUse, RequestedArm, Usage
 from orchestrator.core.text import counted
-from orchestrator.core.trial import Config
-from orchestrator.report.document import Section, cell_text
+from orchestrator.core.trial import Config, is_number, value_text
+from orchestrator.report.document import Section
 from workloads.implementations import is_kernel_as_asked
 
 _FEWEST_CUT = 5
@@ -132,8 +132,11 @@ def kernel_text(asked: str, ran: str) -> str:
 
 def config_phrase(config: Config) -> str:
     """Write a config: `batch_size 32, units 96`."""
-    values = ((key, config[key]) for key in sorted(config))
-    return ", ".join(f"{key} {cell_text(value)}" for key, value in values)
+    return ", ".join(f"{key} {_setting_text(config[key])}" for key in sorted(config))
+
+
+def _setting_text(value: object) -> str:
+    return number(value) if is_number(value) else value_text(value)
 
 
 def ranges_text(configs: Iterable[ParamRange]) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from orchestrator.core.trial import Config
-from orchestrator.sampling.study_file import param_distributions
+from orchestrator.sampling.study_file import optuna_value, param_distributions
 
 _FEWEST = 6
 """With fewer configs a forest tells nothing."""
@@ -27,7 +27,7 @@ def param_importances(
         return None
     import optuna  # noqa: PLC0415  (with its importance it takes a second)
 
-    tried = [{name: config[name] for name in varied} for config in configs]
+    tried = [{name: optuna_value(config[name]) for name in varied} for config in configs]
     distributions = param_distributions(tried)
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)

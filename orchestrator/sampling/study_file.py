@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from orchestrator.core.trial import Config, is_number
+from orchestrator.core.trial import Config, ConfigValue, Scalar, canonical, is_number
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
@@ -95,7 +95,7 @@ def _inserts(
         "INSERT INTO trial_params (trial_id, param_name, param_value, distribution_json)"
         " VALUES (?, ?, ?, ?)",
         [
-            (i, name, distributions[name].to_internal_repr(value), texts[name])
+            (i, name, distributions[name].to_internal_repr(optuna_value(value)), texts[name])
             for i, b in numbered
             for name, value in b.config.items()
         ],
@@ -111,12 +111,19 @@ def _time(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S.%f}"
 
 
+def optuna_value(value: ConfigValue) -> Scalar | None:
+    """Return a value as Optuna takes it: a list, which it has none of, as JSON."""
+    return canonical(value) if isinstance(value, tuple) else value
+
+
 def param_distributions(
     configs: Sequence[Config], logarithmic: Collection[str] = ()
 ) -> dict[str, BaseDistribution]:
     """Return the distribution of each parameter over what was tried."""
     names = dict.fromkeys(name for config in configs for name in config)
-    tried = {name: [config[name] for config in configs if name in config] for name in names}
+    tried = {
+        name: [optuna_value(config[name]) for config in configs if name in config] for name in names
+    }
     return {
         name: _distribution(values, is_logarithmic=name in logarithmic)
         for name, values in tried.items()

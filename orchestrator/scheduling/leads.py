@@ -4,14 +4,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from orchestrator.analysis.contrasts.answers import Answers, answer
-from orchestrator.analysis.contrasts.contrast import between
 from orchestrator.analysis.contrasts.questions import Leader
 from orchestrator.analysis.pairing.baselines import baseline_of_spec
 from orchestrator.analysis.summary import compare
 from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
-from orchestrator.report.document import Fact, Tone
-from orchestrator.report.leading import leading_fact
+from orchestrator.report.document import Fact
+from orchestrator.report.leading import in_order_of_interest, leading_fact
 from orchestrator.report.names import result_name
 from workloads.metrics import find_metric
 
@@ -19,11 +18,8 @@ _MOST_CLASSES = 3
 """The most hardware classes of which the fastest arm is shown; the report has all."""
 
 
-def leading_facts(record: SweepRecord, arm_name: Callable[[Arm], str]) -> list[Fact]:
-    """Return which arm leads by time, by each result, and by each other objective.
-
-    As in the report, times come first, unless all objectives are results and arms differ in one.
-    """
+def leading_facts(record: SweepRecord, arm_name: Callable[[Arm], str]) -> tuple[Fact, ...]:
+    """Return which arm leads by time, by each result, and by each other objective, as a report."""
     baseline = baseline_of_spec(record)
     leads = _Leads(
         answer(compare(record, baseline)),
@@ -35,11 +31,7 @@ def leading_facts(record: SweepRecord, arm_name: Callable[[Arm], str]) -> list[F
     others = [name for name in record.objectives if name not in (time_metric, *results)]
     by_time = [*leads.by_time(), *leads.by({name: _label(name) for name in others})]
     by_result = [*leads.by({name: result_name(name) for name in results})]
-    is_about_results = all(find_metric(name).is_result for name in record.objectives)
-    are_objectives = not record.objectives.keys().isdisjoint(results)
-    differ = any(fact.tone == Tone.GOOD for fact in by_result)
-    is_result_first = is_about_results and are_objectives and differ
-    return [*by_result, *by_time] if is_result_first else [*by_time, *by_result]
+    return in_order_of_interest(by_time, by_result, record.objectives, results)
 
 
 def _label(metric: str) -> str:
@@ -78,7 +70,5 @@ class _Leads:
         return [leader for leader in self.answers.leaders if leader.metric == metric]
 
     def _fact(self, label: str, leader: Leader, names: Mapping[str, str]) -> Fact:
-        contrasts = self.answers.contrasts
-        found = (between(contrasts, leader.arm, arm, leader.metric) for arm in leader.others)
         baseline = self.baselines.get(leader.arm, "")
-        return leading_fact(label, [*filter(None, found)], names, baseline)
+        return leading_fact(label, leader.comparisons(self.answers.contrasts), names, baseline)

@@ -20,8 +20,10 @@ from optuna.trial import TrialState
 from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import Config, ConfigValue, canonical, derive_seed
 from orchestrator.sampling import OPEN_SEEN, BlockSeed, UserClassError, is_user_class
+from orchestrator.sampling.study_file import optuna_value
 from orchestrator.sampling.user_classes import describe_user_error
 from orchestrator.spec import Choices, Dimension, Search
+from orchestrator.spec.space import same
 
 _ATTEMPTS = 128
 """Suggestions that may repeat a config before the space is searched for a new one."""
@@ -178,7 +180,7 @@ class Suggester:
 
     def _suggest_given(self, index: int, config: Config) -> Config:
         """Open a block with a given config: Optuna's queue makes a trial of it."""
-        self._study.enqueue_trial(dict(config))
+        self._study.enqueue_trial({name: optuna_value(value) for name, value in config.items()})
         trial, _ = self._ask_sampler(index)
         return self._open_block(index, config, trial)
 
@@ -241,7 +243,10 @@ def _suggest_config(trial: optuna.Trial, search: Search) -> Config:
 
 def _suggest_value(trial: optuna.Trial, name: str, dimension: Dimension) -> ConfigValue:
     if isinstance(dimension, Choices):
-        return trial.suggest_categorical(name, dimension.choices)
+        values = [optuna_value(choice) for choice in dimension.choices]
+        chosen = trial.suggest_categorical(name, values)
+        pairs = zip(dimension.choices, values, strict=True)
+        return next((choice for choice, value in pairs if same(value, chosen)), chosen)
     bounds: dict[str, Any] = {"low": dimension.low, "high": dimension.high, "log": dimension.log}
     if dimension.step is not None:
         bounds["step"] = dimension.step

@@ -484,10 +484,14 @@ def _finish(start: _Start, stopped: Stopped | None) -> RunResult:
 def _write_study(start: _Start) -> list[str]:
     """Write the study of the sweep for `optuna-dashboard`; return a warning if that failed."""
     records, folder = start.records, start.records.generation.folder
+    if not records.journal.has_changed and (folder / STUDY_FILE).exists():
+        return []  # Optuna's import would take a start that runs nothing another second
     arms = [arm for arm in start.work.plan.arms if arm not in start.failures.stopped]
     try:
         write_study(folder, start.spec, records.state, arms)
     except Exception as error:  # noqa: BLE001  (nothing else needs the study)
+        with contextlib.suppress(OSError):
+            (folder / STUDY_FILE).unlink(missing_ok=True)  # it lacks what this start ran
         return [
             f"{folder / STUDY_FILE}: not written: {one_line(error)}. The next start tries again"
         ]

@@ -4,12 +4,13 @@ from collections.abc import Iterator, Sequence
 
 from orchestrator import sampling
 from orchestrator.core.selectors import ANY_IMPLEMENTATION, split_arm_text
-from orchestrator.core.trial import Config, ConfigValue
+from orchestrator.core.trial import Config, ConfigValue, canonical
 from orchestrator.spec import space, workload_checks
 from orchestrator.spec.sections import HardwareEntry, MeasureSpec
 from orchestrator.spec.spec_errors import (
     Path,
     ProblemAtPath,
+    cut,
     nearest,
     nearest_name,
     shown_value,
@@ -95,9 +96,8 @@ def _check_condition(
 
 def _described(dimension: space.Choices | space.Range) -> str:
     if isinstance(dimension, space.Choices):
-        return ", ".join(
-            shown_value(choice).removesuffix(" (text)") for choice in dimension.choices[:8]
-        )
+        shown = (cut(canonical(choice)) for choice in dimension.choices[:8])
+        return ", ".join(shown)
     step = f" in steps of {dimension.step}" if dimension.step else ""
     return f"{dimension.low} to {dimension.high}{step}"
 

@@ -7,7 +7,7 @@ import pydantic
 from pydantic_core import CoreSchema, PydanticCustomError
 
 from orchestrator.core.selectors import split_arm_text
-from orchestrator.core.trial import ConfigValue, is_number
+from orchestrator.core.trial import ConfigValue, Scalar, is_number
 from workloads import implementations
 from workloads.own_code import entry_of_file
 from workloads.registry import ENTRY_PATTERN
@@ -87,10 +87,17 @@ def _number(value: Any) -> Any:
     return value
 
 
-def _choice(value: Any) -> Any:
+def _scalar(value: Any) -> Any:
     if not isinstance(value, bool | int | float | str):
         raise refusal("a number, a text, true or false")
     return value
+
+
+def _parameter_value(value: Any) -> Any:
+    parts = value if isinstance(value, list | tuple) else (value,)
+    if not all(isinstance(part, bool | int | float | str | None) for part in parts):
+        raise refusal("a number, a text, true, false, null, or a list of these")
+    return as_tuple(value)
 
 
 def _implementation(text: str) -> str:
@@ -117,7 +124,8 @@ def arm_text(text: str) -> str:
 
 
 IntOrFloat: TypeAlias = Annotated[int | float, pydantic.BeforeValidator(_number)]
-ScalarValue: TypeAlias = Annotated[ConfigValue, pydantic.BeforeValidator(_choice)]
+ScalarValue: TypeAlias = Annotated[Scalar, pydantic.BeforeValidator(_scalar)]
+ParameterValue: TypeAlias = Annotated[ConfigValue, pydantic.BeforeValidator(_parameter_value)]
 Text: TypeAlias = Annotated[str, pydantic.StringConstraints(pattern=r"\S")]
 PositiveFloat: TypeAlias = Annotated[float, pydantic.Field(gt=0)]
 PositiveInt: TypeAlias = Annotated[int, pydantic.Field(ge=1)]

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.core.trial import ConfigValue
+from orchestrator.core.trial import ConfigValue, value_text
 from orchestrator.spec.space import activation, example
 from orchestrator.spec.sweep_spec import SweepSpec
 
@@ -43,11 +43,6 @@ def varied_settings(spec: SweepSpec) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def written_value(value: ConfigValue) -> str:
-    """Return a value as it is written in a spec."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def _probed_configs(spec: SweepSpec) -> Iterator[tuple[Mapping[str, ConfigValue], str]]:
     """Yield the configs that stand for all, each with words for where its values come from."""
     if spec.search.listed:
@@ -60,6 +55,6 @@ def _probed_configs(spec: SweepSpec) -> Iterator[tuple[Mapping[str, ConfigValue]
     for name, dimension in space.items():
         for value in dimension.probes:
             config = example(space, {**(activation(space, name) or {}), name: value})
-            text = written_value(value)
+            text = value_text(value)
             if config != first:
                 yield config, f" (the space has {name}: {text})"

@@ -30,13 +30,15 @@ _WIDEST = 1e15
 
 AGGREGATES = ("mean", "min", "max")
 
-_PLAIN_TYPES = ["boolean", "integer", "number", "string"]
+_PLAIN_TYPES = ["boolean", "integer", "number", "string", "null"]
+_VALUE: fields.Json = {"type": [*_PLAIN_TYPES, "array"], "items": {"type": _PLAIN_TYPES}}
+"""The JSON Schema of a value of a parameter."""
 
 WhenCondition: TypeAlias = Annotated[
     Mapping[
         str,
         Annotated[
-            tuple[fields.ScalarValue, ...],
+            tuple[fields.ParameterValue, ...],
             BeforeValidator(
                 lambda value: tuple(value) if isinstance(value, list | tuple) else (value,)
             ),
@@ -52,11 +54,7 @@ WhenCondition: TypeAlias = Annotated[
     WithJsonSchema(
         {
             "type": "object",
-            "additionalProperties": {
-                "type": [*_PLAIN_TYPES, "array"],
-                "items": {"type": _PLAIN_TYPES},
-                "minItems": 1,
-            },
+            "additionalProperties": {**_VALUE, "items": _VALUE, "minItems": 1},
         }
     ),
 ]
@@ -65,6 +63,8 @@ WhenCondition: TypeAlias = Annotated[
 
 def same(value: ConfigValue, other_value: ConfigValue) -> bool:
     """Return whether values are equal; true is not 1."""
+    if isinstance(value, tuple) and isinstance(other_value, tuple):
+        return len(value) == len(other_value) and all(map(same, value, other_value))
     return isinstance(value, bool) is isinstance(other_value, bool) and value == other_value
 
 
@@ -80,14 +80,14 @@ class Choices(fields.Strict):
     """One of a list of values; `when` has the values of earlier parameters that activate it."""
 
     choices: Annotated[
-        tuple[fields.ScalarValue, ...], BeforeValidator(fields.as_tuple), Field(min_length=1)
-    ] = Field(description="The values of the parameter.")
+        tuple[fields.ParameterValue, ...], BeforeValidator(fields.as_tuple), Field(min_length=1)
+    ] = Field(description="The values of the parameter; null and a list are values, too.")
     when: WhenCondition = Field(default_factory=dict)
 
     @classmethod
     def short_form(cls) -> fields.Json:
         """The values alone."""
-        return {"type": "array", "items": {"type": _PLAIN_TYPES}, "minItems": 1}
+        return {"type": "array", "items": _VALUE, "minItems": 1}
 
     @model_validator(mode="after")
     def _each_once(self) -> Self:
@@ -209,7 +209,7 @@ class Range(fields.Strict):
 
     def contains(self, value: ConfigValue) -> bool:
         """Return whether the parameter can take `value`."""
-        if isinstance(value, bool | str) or not self.low <= value <= self.high:
+        if not is_number(value) or not self.low <= value <= self.high:
             return False
         step = self._exact_step
         return step is None or (_exact(value) - _exact(self.low)) % step == 0
@@ -306,7 +306,7 @@ def _kind_of_configs(value: Any) -> str:
 
 Configs: TypeAlias = Annotated[
     Annotated[fields.PositiveInt, Field(le=MOST_CONFIGS), Tag("count")]
-    | Annotated[tuple[Mapping[fields.ParameterName, fields.ScalarValue], ...], Tag("list")]
+    | Annotated[tuple[Mapping[fields.ParameterName, fields.ParameterValue], ...], Tag("list")]
     | Annotated[AutoConfigs, Tag("auto")],
     Discriminator(_kind_of_configs),
     BeforeValidator(_number_list_or_rule),
@@ -335,7 +335,7 @@ class Search(fields.Strict):
         description="The parameters that vary, each with a list of values or a range.",
     )
     first: Annotated[
-        tuple[Mapping[fields.ParameterName, fields.ScalarValue], ...],
+        tuple[Mapping[fields.ParameterName, fields.ParameterValue], ...],
         BeforeValidator(fields.as_tuple),
     ] = Field(
         (),

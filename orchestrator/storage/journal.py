@@ -282,6 +282,8 @@ class Journal(Draft, contextlib.AbstractContextManager["Journal"]):
         there is a writer, `JournalError` for a damaged line or a format that is not read.
         """
         self.path = folder / JOURNAL_FILE
+        self.has_changed = False
+        """Whether this writer has added or removed records."""
         self._guard = threading.Lock()
         self._lock = lock.take_lock(folder)
         try:
@@ -312,6 +314,7 @@ class Journal(Draft, contextlib.AbstractContextManager["Journal"]):
                 os.ftruncate(self._file, self._size)
                 raise
             self._size += len(line)
+            self.has_changed = True
             super().append(record)
 
     def clear(self) -> None:
@@ -320,6 +323,7 @@ class Journal(Draft, contextlib.AbstractContextManager["Journal"]):
             os.ftruncate(self._file, 0)
             os.fsync(self._file)
             self._size = 0
+            self.has_changed = True
             super().clear()
 
     def show_running(self, running: Sequence[tuple[float, str]]) -> None:

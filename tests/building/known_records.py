@@ -14,7 +14,7 @@ from tests.building.trials import build_trial
 
 UNITS = (16, 24, 32, 48, 64, 96, 128, 192)
 
-StepTime = Callable[[Config], float]
+StepTime = Callable[[Mapping[str, Any]], float]
 
 
 def build_record_by_laws(

@@ -1,13 +1,13 @@
 """Sweeps as large, as rich or as hostile as reports must bear: real shapes, drawn times."""
 
 import random
+from collections.abc import Mapping
 from dataclasses import replace
 
 from orchestrator.core.arms import Arm, RequestedArm
 from orchestrator.core.criteria import PublishedRow, ReportCriteria
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import (
-    Config,
     EpochRecord,
     FailureRecord,
     FinishedTrial,
@@ -49,7 +49,7 @@ def build_large_record(blocks: int, kernels: int, epochs: int = 5, repeats: int 
     arms = [Arm(kernel, where) for where in (CPU, GPU) for kernel in _KERNELS[:kernels]]
     trials = []
     for block in range(blocks):
-        config: Config = {
+        config = {
             "units": draw.choice((16, 24, 32, 48, 64, 96, 128)),
             "layers": draw.choice((1, 2, 3)),
             "batch_size": draw.choice((32, 64)),
@@ -116,9 +116,15 @@ def build_hostile_record() -> SweepRecord:
 
 
 def _trial(
-    arm: Arm, place: int, block: int, repeat: int, config: Config, epochs: int, draw: random.Random
+    arm: Arm,
+    place: int,
+    block: int,
+    repeat: int,
+    config: Mapping[str, int],
+    epochs: int,
+    draw: random.Random,
 ) -> FinishedTrial:
-    units, layers, batch_size = (int(config[name]) for name in ("units", "layers", "batch_size"))
+    units, layers, batch_size = (config[name] for name in ("units", "layers", "batch_size"))
     step_ms = 0.2 * units ** (1 - place / 40) * layers
     step_ms *= draw.lognormvariate(0, 0.05)
     step_s = step_ms / 1000

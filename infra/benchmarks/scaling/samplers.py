@@ -52,6 +52,8 @@ def _run(search: Search) -> tuple[float, float, float]:
         began_s = time.process_time()
         config = (others if is_drawn else first).suggest(index)
         assert config is not None
+        units = config["units"]
+        assert isinstance(units, int)
         if is_drawn:
             first.replay(index, config)
         else:
@@ -60,7 +62,7 @@ def _run(search: Search) -> tuple[float, float, float]:
         resumed.replay(index, config)
         replayed_s.append(time.process_time() - began_s)
         for suggester in (first, resumed):
-            values = [random.Random(index).random() + float(config["units"])] * 2
+            values = [random.Random(index).random() + units] * 2
             suggester.report(index - _OPEN, values[: len(search.objectives)])
     assert resumed.suggest(CONFIGS) == first.suggest(CONFIGS)
     parts = suggested_s[:tenth], suggested_s[-tenth:], replayed_s

@@ -9,7 +9,7 @@ from orchestrator.analysis.measures import finite
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import PublishedRow
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import Config, ConfigValue, FinishedTrial, is_number
+from orchestrator.core.trial import Config, ConfigValue, FinishedTrial, is_number, value_text
 
 _WITHOUT_RATIO = 10.0
 """The distance of two values that differ and have no ratio, such as words: only order counts."""
@@ -78,7 +78,7 @@ def _nearest_config(
         block=nearest.block,
         config=nearest.config,
         differs=tuple(
-            f"{name} {params.get(name, 'unknown')} and not {wanted}"
+            f"{name} {value_text(params.get(name, 'unknown'))} and not {value_text(wanted)}"
             for name, wanted in row.config.items()
             if params.get(name) != wanted
         ),
@@ -87,7 +87,7 @@ def _nearest_config(
     )
 
 
-def _distance(wanted: ConfigValue, value: ConfigValue | None) -> float:
+def _distance(wanted: ConfigValue, value: ConfigValue) -> float:
     """Return how far a value is from the published one: of two sizes, the log of their ratio."""
     if wanted == value:
         return 0.0

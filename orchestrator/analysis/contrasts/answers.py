@@ -172,11 +172,7 @@ def _judging(compared: Compared, matrix: Matrix, margin: JudgedMargin | None) ->
         confidence = confidence_for(record.criteria.auto_blocks)
         return Judging(record.criteria.margins.speed, 1 - confidence, compared.other_mathematics)
     assert margin is not None  # every difference is of a result
-    return Judging(
-        margin.value,
-        1 - CONFIDENCE,
-        diverged=divergence(record),
-    )
+    return Judging(margin.value, 1 - CONFIDENCE, compared.other_mathematics, divergence(record))
 
 
 def divergence(record: SweepRecord) -> Callable[[Arm, Arm], bool]:

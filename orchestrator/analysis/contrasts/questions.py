@@ -4,7 +4,7 @@ A pair of arms has one comparison by a metric, whichever question asked for it: 
 family decides, then the arms of one hardware class, then all arms.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -26,6 +26,12 @@ class Leader:
     hardware: str
     arm: str
     others: tuple[str, ...]
+
+    def comparisons(self, contrasts: Iterable[Contrast]) -> list[Contrast]:
+        """Return how the leader compares with each other arm, the nearest one first."""
+        every = [contrast for contrast in contrasts if contrast.metric == self.metric]
+        found = (between(every, self.arm, arm, self.metric) for arm in self.others)
+        return [contrast for contrast in found if contrast is not None]
 
 
 def against_baseline(

@@ -36,7 +36,7 @@ from orchestrator.analysis.statistics.regression import (
     Numbers,
 )
 from orchestrator.core.arms import Arm
-from orchestrator.core.trial import ConfigValue
+from orchestrator.core.trial import Scalar
 
 _GRID, _THINNED = 121, 3
 """Points of a line, of which every third one is in the result."""
@@ -66,7 +66,7 @@ class SpeedCurve:
     size: str
     points: tuple[BlockPoint, ...]
     curve: tuple[CurvePoint, ...] = ()
-    held: Mapping[str, ConfigValue] = field(default_factory=dict)
+    held: Mapping[str, Scalar] = field(default_factory=dict)
     faster: Literal["above", "below"] | None = None
     crossing: Estimate | None = None
     reason: str | None = None

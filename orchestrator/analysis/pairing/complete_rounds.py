@@ -13,7 +13,14 @@ from statistics import median
 from orchestrator.core.arms import Arm, HardwareRef
 from orchestrator.core.disturbance import Disturbance
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import Config, FinishedTrial, is_number, pruned_blocks
+from orchestrator.core.trial import (
+    Config,
+    ConfigValue,
+    FinishedTrial,
+    is_number,
+    pruned_blocks,
+    value_text,
+)
 
 Round = tuple[int, int]
 """Block and repeat."""
@@ -205,11 +212,11 @@ def ranges(configs: Sequence[Config]) -> tuple[ParamRange, ...]:
     return tuple(_range(name, [c[name] for c in configs if name in c]) for name in names)
 
 
-def _range(name: str, values: Sequence[bool | int | float | str]) -> ParamRange:
+def _range(name: str, values: Sequence[ConfigValue]) -> ParamRange:
     numbers = [v for v in values if is_number(v)]
     if len(numbers) == len(values):
         return ParamRange(name, min(numbers), max(numbers), (), len(values))
-    return ParamRange(name, None, None, tuple(sorted({str(v) for v in values})), len(values))
+    return ParamRange(name, None, None, tuple(sorted(set(map(value_text, values)))), len(values))
 
 
 def diverged(trial: FinishedTrial) -> bool:

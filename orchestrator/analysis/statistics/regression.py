@@ -21,7 +21,7 @@ from scipy.special import stdtrit
 
 from orchestrator.analysis.statistics.estimates import MIN_BLOCKS, MIN_VALUES, Estimate
 from orchestrator.core.text import joined
-from orchestrator.core.trial import Config, ConfigValue, is_number
+from orchestrator.core.trial import Config, ConfigValue, Scalar, is_number, value_text
 
 Numbers: TypeAlias = NDArray[np.float64]
 DesignOf: TypeAlias = "Callable[[tuple[int, ...]], Design]"
@@ -40,7 +40,7 @@ class BlockPoint:
     """One block: its value of a param and its number, raw and adjusted for the other params."""
 
     block: int
-    at: ConfigValue
+    at: Scalar
     value: float
     adjusted: float
 
@@ -49,7 +49,7 @@ class BlockPoint:
 class CurvePoint:
     """The fitted number at one value of a param, with its interval, all other params held."""
 
-    at: ConfigValue
+    at: Scalar
     value: float
     low: float
     high: float
@@ -62,8 +62,8 @@ class Change:
     With `is_whole_range` the two values are the ends of the range that was tried.
     """
 
-    of: ConfigValue | None
-    to: ConfigValue | None
+    of: Scalar | None
+    to: Scalar | None
     effect: Estimate
     is_whole_range: bool = False
 
@@ -76,13 +76,13 @@ class Param:
     where the param is absent.
     """
 
-    values: tuple[ConfigValue | None, ...]
+    values: tuple[Scalar | None, ...]
     scale: Literal["log", "linear", "levels"]
-    zero: ConfigValue
-    levels: tuple[ConfigValue, ...] = ()
+    zero: Scalar
+    levels: tuple[Scalar, ...] = ()
 
     @property
-    def held(self) -> ConfigValue:
+    def held(self) -> Scalar:
         """The value while another param changes."""
         return _ABSENT if 2 * self.values.count(None) >= len(self.values) else self.zero
 
@@ -91,7 +91,7 @@ class Param:
         """True for a positive number in every block."""
         return all(_is_finite(value) and value > 0 for value in self.values)
 
-    def spaced(self, count: int) -> list[ConfigValue]:
+    def spaced(self, count: int) -> list[Scalar]:
         """Return `count` numbers from the lowest to the highest one of a line, or the levels."""
         if self.scale == "levels":
             return [self.zero, *self.levels]
@@ -99,11 +99,11 @@ class Param:
         space = np.geomspace if self.scale == "log" else np.linspace
         return list(space(min(numbers), max(numbers), count).tolist())
 
-    def has_interval(self, value: ConfigValue) -> bool:
+    def has_interval(self, value: Scalar) -> bool:
         """Return True for a value on a line, and for a level that enough blocks have."""
         return self.scale != "levels" or self.values.count(value) >= MIN_VALUES
 
-    def coded(self, value: ConfigValue | None) -> list[float]:
+    def coded(self, value: Scalar | None) -> list[float]:
         """Return the entries of the columns for a value."""
         if self.scale == "levels":
             return [float(value == level) for level in self.levels]
@@ -126,7 +126,7 @@ class Design:
     def __init__(self, configs: Sequence[Config]) -> None:
         """Make the columns of at least one block."""
         values = {
-            name: tuple(float(v) if is_number(v) else v for v in (c.get(name) for c in configs))
+            name: tuple(_level(config[name]) if name in config else None for config in configs)
             for name in sorted(set().union(*configs))
         }
         self.params = {
@@ -169,7 +169,7 @@ class Design:
             return f"too few blocks ({self.blocks}){rest}"
         return None
 
-    def rows(self, name: str, values: Sequence[ConfigValue | None]) -> Numbers:
+    def rows(self, name: str, values: Sequence[Scalar | None]) -> Numbers:
         """Return the row of the model for each value of a param, all other params held."""
         rows = np.zeros((len(values), self.matrix.shape[1]))
         rows[:, 0] = 1.0
@@ -246,12 +246,19 @@ class Fit:
         return list(self._unscaled(np.array([middle, middle - half, middle + half]).T).tolist())
 
 
-def _is_finite(value: ConfigValue | None) -> TypeGuard[float]:
+def _level(value: ConfigValue) -> Scalar:
+    """Return a number as a float; null and a list as texts, and other values as they are."""
+    if is_number(value):
+        return float(value)
+    return value if isinstance(value, bool | str) else value_text(value)
+
+
+def _is_finite(value: Scalar | None) -> TypeGuard[float]:
     """Return True for a number that is neither infinite nor NaN."""
     return is_number(value) and math.isfinite(value)
 
 
-def _param(values: tuple[ConfigValue | None, ...]) -> Param:
+def _param(values: tuple[Scalar | None, ...]) -> Param:
     """Return a param; `zero` is the median of a line, the lowest number or the most usual text."""
     levels = {value for value in values if value is not None}
     if all(map(_is_finite, levels)) and len(levels) >= MIN_VALUES:

@@ -30,7 +30,7 @@ from orchestrator.report.document import (
     Tone,
     make_table,
 )
-from orchestrator.report.leading import leading_fact
+from orchestrator.report.leading import in_order_of_interest, leading_fact
 from orchestrator.report.names import ArmNames, about, arm_names, config_phrase, result_name
 from orchestrator.report.parts.doubts import doubts, report_command
 from orchestrator.report.words import QUALIFIERS, WORDS, effect_text, range_text, verdict_label
@@ -89,8 +89,12 @@ def short_report(summary: ReportSummary, *, rest: str | None = None) -> Document
 
 
 def title(summary: ReportSummary) -> str:
-    """Return `NAME · WORKLOAD on HARDWARE · 6 configs × 3 arms · 17 of 18 trials`."""
-    sweep, arms = summary.sweep, summary.arms
+    """Return `NAME · WORKLOAD on HARDWARE · 6 configs × 3 arms · 17 of 18 trials`.
+
+    Arms that the last start left out, and their trials, are not counted.
+    """
+    sweep = summary.sweep
+    arms = [row for row in summary.arms if row.planned]
     hardware = {row.arm.hardware_class for row in arms}
     where = (
         hardware.pop().in_sentence if len(hardware) == 1 else f"{len(hardware)} hardware classes"
@@ -100,8 +104,8 @@ def title(summary: ReportSummary) -> str:
         counted(len(arms), "arm"),
         *([counted(sweep.repeats, "repeat")] if sweep.repeats > 1 else []),
     ]
-    ended = sweep.trials.expected - sweep.trials.missing
-    trials = counted(sweep.trials.expected, "trial")
+    ended = summary.planned_trials - sweep.trials.missing
+    trials = counted(summary.planned_trials, "trial")
     trials = f"{ended} of {trials}" if sweep.trials.missing else trials
     task = f"{sweep.workload} on {where}" if arms else sweep.workload
     return " · ".join((sweep.label, task, " × ".join(factors), trials))
@@ -111,12 +115,7 @@ def _facts(summary: ReportSummary, name: ArmNames) -> Iterator[Fact]:
     """Yield what the sweep is about first: times, unless its objectives are results that differ."""
     by_time = [*fastest_facts(summary, name), *_factor_facts(summary, name, summary.time_metric)]
     by_result = [*_result_facts(summary, name)]
-    objectives = summary.sweep.objectives
-    is_about_results = bool(objectives) and all(find_metric(each).is_result for each in objectives)
-    differ = any(fact.tone == Tone.GOOD for fact in by_result)
-    ordered = (by_result, by_time) if is_about_results and differ else (by_time, by_result)
-    for facts in ordered:
-        yield from facts
+    yield from in_order_of_interest(by_time, by_result, summary.sweep.objectives, summary.results)
     yield from _best_fact(summary, name)
     yield from _target_facts(summary, name)
     yield from _whole_training_fact(summary, name)
@@ -153,11 +152,8 @@ def _leader_fact(label: str, summary: ReportSummary, leader: Leader, name: ArmNa
     names = {arm: name(arms[arm]) for arm in (leader.arm, *leader.others)}
     if leader.hardware:  # which the leader's name has
         names |= {arm: arms[arm].short_name for arm in leader.others}
-    found = (
-        summary.contrast(arms[leader.arm], arms[other], leader.metric) for other in leader.others
-    )
     base = summary.baseline.of.get(arms[leader.arm]) if summary.baseline else None
-    return leading_fact(label, [*filter(None, found)], names, str(base))
+    return leading_fact(label, leader.comparisons(summary.contrasts), names, str(base))
 
 
 def _factor_facts(summary: ReportSummary, name: ArmNames, metric: str | None) -> Iterator[Fact]:
@@ -196,16 +192,25 @@ def _best_fact(summary: ReportSummary, name: ArmNames) -> Iterator[Fact]:
     text = f"{choice.metric} {number(point.values[choice.metric])}"
     if choice.time_metric and chosen.time is not None:
         text += f" in {_duration_text(choice.time_metric, chosen.time)}"
-    fastest = summary.leader(summary.time_metric or "")
-    is_fastest = len(summary.arms) == 1 or (fastest and fastest.arm == str(point.arm))
-    on_arm = "" if is_fastest else f" on {name(point.arm)}"
+    is_clear = len(summary.arms) == 1 or str(point.arm) == _undoubted_leader(summary)
+    on_arm = "" if is_clear else f" on {name(point.arm)}"
     yield Fact("best", f"{text}: {config_phrase(point.config)}{on_arm}")
+
+
+def _undoubted_leader(summary: ReportSummary) -> str | None:
+    """Return the fastest arm, unless it is open whether it is faster than any other one."""
+    fastest = summary.leader(summary.time_metric or "")
+    if fastest is None:
+        return None
+    is_decided = any(contrast.is_decided for contrast in fastest.comparisons(summary.contrasts))
+    return fastest.arm if is_decided else None
 
 
 def _target_facts(summary: ReportSummary, name: ArmNames) -> Iterator[Fact]:
     """Yield the arm that reaches each target first, by the median over its trainings."""
+    different = summary.front.different_mathematics
     for target in summary.targets:
-        medians = [(row.time_s.median, row) for row in target.arms]
+        medians = [(row.time_s.median, row) for row in target.arms if row.arm not in different]
         reached = [(median, row) for median, row in medians if median is not None]
         text = "no arm reaches it in half of its trainings"
         if reached:

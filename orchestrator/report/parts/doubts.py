@@ -50,7 +50,8 @@ def _missing(summary: ReportSummary, _: ArmNames) -> Iterator[Fact]:
     sweep = summary.sweep
     if not sweep.trials.missing:
         return
-    text = f"{sweep.trials.missing} of {counted(sweep.trials.expected, 'trial')} ({sweep.state})"
+    expected = counted(summary.planned_trials, "trial")
+    text = f"{sweep.trials.missing} of {expected} ({sweep.state})"
     is_running = sweep.state == "running"
     command = sweep.start.reading("status", sweep.label) if is_running else sweep.start
     yield _doubt("missing", text, command)

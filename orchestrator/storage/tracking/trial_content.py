@@ -17,6 +17,7 @@ from orchestrator.core.trial import (
     Trial,
     canonical,
     digest,
+    value_text,
 )
 from orchestrator.core.trial_columns import PARAMS, TAGS, TrialColumn
 from orchestrator.storage.tracking.limits import (
@@ -88,7 +89,7 @@ def run_name(identity: SweepIdentity, trial: Trial) -> str:
         words.append(f"{config.pop('units')}×{settings['layers']}")
         config.pop("layers", None)
     words += [
-        f"{key} {f'{value:.3g}' if isinstance(value, float) else _text(value)}"
+        f"{key} {f'{value:.3g}' if isinstance(value, float) else value_text(value)}"
         for key, value in config.items()
     ]
     head = storable_text(" ".join(words) or f"block {trial.block}", 80)
@@ -100,7 +101,7 @@ def run_name(identity: SweepIdentity, trial: Trial) -> str:
 
 def _cells(columns: Iterable[TrialColumn], finished: FinishedTrial) -> dict[str, str]:
     cells = {column.name: column.get(finished) for column in columns}
-    return {name: _text(cell) for name, cell in cells.items() if cell is not None}
+    return {name: value_text(cell) for name, cell in cells.items() if cell is not None}
 
 
 def _params(identity: SweepIdentity, finished: FinishedTrial) -> dict[str, str]:
@@ -120,21 +121,24 @@ def _params(identity: SweepIdentity, finished: FinishedTrial) -> dict[str, str]:
 def param_texts(values: Mapping[str, object]) -> dict[str, str]:
     """Return params with names and texts that trackers accept."""
     return {
-        entity_name(name): storable_text(_text(value), PARAM_LIMIT)
+        entity_name(name): storable_text(value_text(value), PARAM_LIMIT)
         for name, value in values.items()
     }
 
 
 def all_settings(identity: SweepIdentity, config: Config) -> Mapping[str, object]:
-    """Return all settings of a trial: the spec's, the config's, and the workload's defaults."""
+    """Return all settings of a trial: the spec's, the config's, and the workload's defaults.
+
+    Settings without a value are left out, unless the config has null for them.
+    """
     written = {**identity.settings, **config}
     try:
         resolved = registry.find_workload(identity.workload).resolve(written)
     except (registry.UnknownWorkload, ValidationError):  # of another version of rnnsweep
         return written
-    if resolved is None:  # a workload of the user's own
-        return {name: value for name, value in written.items() if value is not None}
-    return resolved.model_dump(exclude_none=True)
+    # A workload of the user's own has no settings of ours.
+    settings = written if resolved is None else resolved.model_dump()
+    return {n: value for n, value in settings.items() if value is not None or n in config}
 
 
 def _points(outcome: Outcome) -> Iterator[Point]:
@@ -178,7 +182,3 @@ def _load_points(outcome: Outcome) -> Iterator[Point]:
 
 def _ms(seconds: float) -> int:
     return round(seconds * 1000)
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else canonical(value)

@@ -15,7 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from orchestrator.core.formats import Format, this_rnnsweep
-from orchestrator.core.trial import Block, FinishedTrial, SweepIdentity, canonical, make_trial
+from orchestrator.core.trial import (
+    Block,
+    FinishedTrial,
+    SweepIdentity,
+    canonical,
+    make_trial,
+    value_text,
+)
 from orchestrator.core.trial_columns import COLUMNS, CellKind, config_names, metric_names
 from orchestrator.storage.tracking import stored_records
 from orchestrator.storage.tracking.tracker import StoredRun, Tracker, read_run_text
@@ -91,8 +98,8 @@ def _kind(cells: Iterable[Any]) -> CellKind:
 
 def _as(kind: CellKind, cell: Any) -> Any:
     if kind == "text":
-        text = str(cell).lower() if isinstance(cell, bool) else str(cell)
-        return text.encode(errors="backslashreplace").decode()  # it may have a lone surrogate
+        # A text may have a lone surrogate.
+        return value_text(cell).encode(errors="backslashreplace").decode()
     if kind == "time":
         return round(1000 * cell)
     return float(cell) if kind == "number" else cell

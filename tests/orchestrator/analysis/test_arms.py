@@ -151,7 +151,7 @@ def test_param_ranges_cover_the_compared_configs() -> None:
     trials = [build_trial(block, PORTABLE, config=config) for block, config in enumerate(configs)]
     ranges = {row.name: row for row in summarise(build_record(trials, (PORTABLE,))).configs}
     assert ranges["cell"].values == ("gru", "lstm")
-    assert (ranges["bias"].values, ranges["bias"].blocks) == (("True",), 1)
+    assert (ranges["bias"].values, ranges["bias"].blocks) == (("true",), 1)
     assert (ranges["depth"].low, ranges["depth"].blocks) == (2, 1)
 
 

@@ -103,18 +103,25 @@ def test_a_busy_machine_qualifies_a_verdict_and_changes_nothing_else(ratio: floa
     assert only(replace(quiet, trials=busy), "val_accuracy").qualifier is None
 
 
-def test_an_arm_of_other_mathematics_has_no_verdict_on_its_speed() -> None:
+@pytest.mark.parametrize("metric", ["step_ms", "val_accuracy"])
+def test_an_arm_of_other_mathematics_has_no_verdict_and_leads_nothing(metric: str) -> None:
     factors, times = {PORTABLE: 1.0, XLA: 1.5, UNROLL: 1.0}, {PORTABLE: 10.0, XLA: 5.0, UNROLL: 8.0}
     trials = [
-        build_trial(block, arm, step_ms=times[arm], fingerprint=build_fingerprint(factor))
+        build_trial(
+            block,
+            arm,
+            step_ms=times[arm],
+            val_accuracy=1 - times[arm] / 100,
+            fingerprint=build_fingerprint(factor),
+        )
         for block in range(8)
         for arm, factor in factors.items()
     ]
     summary = summarise(build_record(trials, (*factors,)))
-    different = summary.contrast(XLA, PORTABLE, "step_ms")
+    different = summary.contrast(XLA, PORTABLE, metric)
     assert different is not None
     assert (different.verdict, different.qualifier) == (Verdict.OPEN, Qualifier.OTHER_MATHEMATICS)
-    leader = summary.leader("step_ms")
+    leader = summary.leader(metric)
     assert leader is not None and (leader.arm, leader.others) == (str(UNROLL), (str(PORTABLE),))
 
 

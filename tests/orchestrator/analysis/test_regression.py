@@ -16,7 +16,7 @@ from tests.building.known_records import UNITS
 Values = Sequence[bool | float | str]
 
 
-def rows(**values: Values) -> list[Config]:
+def rows(**values: Values) -> list[dict[str, Any]]:
     """Return a config for each place of the longest of these values; the others repeat."""
     most = max(map(len, values.values()))
     return [
@@ -60,6 +60,7 @@ def test_effects_match_least_squares_by_statsmodels(is_ratio: bool) -> None:
         pytest.param([2, 1, 3] * 4, [[1, 2], [1, 3]], id="a number with three values"),
         pytest.param([True, False] * 4, [[False, True]], id="a switch"),
         pytest.param([None, 1, None, 3] * 4, [[1, 3]], id="a param that only one cell has"),
+        pytest.param(["off", 1, 2, "off"] * 3, [["off", 1], ["off", 2]], id="a text and numbers"),
     ],
 )
 def test_a_number_with_four_values_has_a_line_and_any_other_param_levels(
@@ -72,6 +73,18 @@ def test_a_number_with_four_values_has_a_line_and_any_other_param_levels(
     found = [[change.of, change.to] for change in fit.changes("x")]
     assert found == [pytest.approx(change) for change in changes]
     assert len(fit.points("x")) == sum(x is not None for x in values)
+
+
+def test_null_and_lists_are_levels_and_no_absent_values() -> None:
+    configs: list[Config] = [
+        {"layers": (64,) if i % 2 else (64, 32), "dropout": (None, 0.1, None, 0.2)[i % 4]}
+        for i in range(12)
+    ]
+    design = Design(configs)
+    layers, dropout = design.params["layers"], design.params["dropout"]
+    assert {layers.zero, *layers.levels} == {"[64,32]", "[64]"}
+    assert (dropout.zero, dropout.levels) == ("null", (0.1, 0.2))
+    assert None not in dropout.values
 
 
 TWICE: list[Config] = [{"units": size, "batch_size": 32} for size in UNITS * 2]

@@ -16,11 +16,18 @@ from orchestrator.core.start_command import StartCommand
 from orchestrator.core.trial import FinishedTrial
 from orchestrator.report.document import Fact, Section, Tone
 from orchestrator.report.names import arm_names
-from orchestrator.report.parts.answer import answer_part, arms_table, short_report
+from orchestrator.report.parts.answer import answer_part, arms_table, short_report, title
 from orchestrator.report.parts.doubts import doubts
 from orchestrator.report.render import render
+from orchestrator.scheduling.leads import leading_facts
 from tests.building.arms import CPU, GPU, PORTABLE, UNROLL, XLA
-from tests.building.known_records import UNITS, build_crossing_laws, build_record_by_laws
+from tests.building.known_records import (
+    UNITS,
+    build_crossing_laws,
+    build_learning_record,
+    build_record_by_laws,
+    build_target_record,
+)
 from tests.building.large_records import build_large_record
 from tests.building.records import build_paired_record, build_record
 from tests.building.trials import (
@@ -108,6 +115,21 @@ def test_six_arms_with_doubts_fit_24_lines_of_80_columns(record: SweepRecord) ->
     assert max(map(len, lines)) <= 80
 
 
+@pytest.mark.parametrize(("lacking", "trials"), [(0, "24 trials"), (1, "23 of 24 trials")])
+def test_the_title_counts_what_the_last_start_planned(lacking: int, trials: str) -> None:
+    staying = build_timed_trials({PORTABLE: 10.0, XLA: 8.0}, 12)
+    former = build_timed_trials({UNROLL: 9.0}, 6)
+    record = build_record(
+        [*staying[lacking:], *former],
+        (PORTABLE, XLA, UNROLL),
+        current=(PORTABLE, XLA),
+        expected_trials=24 + 6,
+    )
+    assert title(summarise(record)).endswith(f"12 configs × 2 arms · {trials}")
+    missing = doubts_of(record).get("missing", "")
+    assert missing.startswith("1 of 24 trials" if lacking else "")
+
+
 def test_rows_beyond_the_limit_and_doubts_are_counted() -> None:
     record = replace(
         build_large_record(blocks=3, kernels=6),
@@ -162,10 +184,39 @@ def test_what_to_use_is_the_first_fact(
         assert "tensorflow/portable" in section.facts[0].text.partition(":")[0]
 
 
-def build_differing_results(times: Mapping[Arm, float], **changes: Any) -> SweepRecord:
-    """Return a sweep in which XLA has the better f1."""
+def build_ruined_time(blocks: int, busy: int) -> SweepRecord:
+    """Return a sweep in which XLA is faster, and takes 22 times as long on the best config.
+
+    That is the first one. Other processes disturb the first blocks, as many as are `busy`.
+    """
     trials = [
-        build_trial(block, arm, step_ms=ms, f1=f1 + 0.001 * (block % 3))
+        build_trial(block, arm, step_ms=ms, val_accuracy=0.9 - 0.01 * block)
+        for block in range(blocks)
+        for arm, ms in ((PORTABLE, 10.0 + block % 3 / 100), (XLA, 8.0 if block else 22 * 8.0))
+    ]
+    return build_record(disturbed(trials, busy))
+
+
+def test_a_ruined_time_of_a_disturbed_trial_turns_no_answer() -> None:
+    fastest = facts(build_ruined_time(blocks=8, busy=1))["fastest"]
+    assert fastest.tone == Tone.GOOD
+    assert fastest.text.startswith(f"{XLA.short_name}: 1.25 × as fast as {PORTABLE.short_name}")
+
+
+def test_no_arm_leads_where_all_is_open() -> None:
+    """The ruined time makes the slower arm first by its mean."""
+    record = build_ruined_time(blocks=5, busy=5)
+    first, *others = answer(record).facts
+    assert (first.label, first.tone) == ("fastest", Tone.DOUBT)
+    assert first.text.startswith(f"open: {PORTABLE.short_name} against {XLA.short_name}, ")
+    (best,) = [fact for fact in others if fact.label == "best"]
+    assert best.text.endswith(f" on {PORTABLE.short_name}")
+
+
+def build_differing_results(times: Mapping[Arm, float], **changes: Any) -> SweepRecord:
+    """Return a sweep in which XLA has the better f1, and the better accuracy."""
+    trials = [
+        build_trial(block, arm, step_ms=ms, f1=f1 + 0.001 * (block % 3), val_accuracy=f1)
         for block in range(8)
         for (arm, ms), f1 in zip(times.items(), (0.5, 0.9), strict=True)
     ]
@@ -177,18 +228,21 @@ def build_differing_results(times: Mapping[Arm, float], **changes: Any) -> Sweep
     [
         ({"f1": "maximize"}, "f1"),
         ({"step_ms": "minimize", "f1": "maximize"}, "fastest"),
+        ({"unmeasured": "maximize"}, "fastest"),
         ({}, "fastest"),
     ],
 )
 def test_results_come_first_only_where_they_alone_are_the_objectives(
     objectives: dict[str, str], first: str
 ) -> None:
+    """In the report as in the live view."""
     record = build_differing_results({PORTABLE: 5.0, XLA: 10.0}, objectives=objectives)
     section = answer(record)
     assert section.facts[0].label == first
     labels = [fact.label for fact in section.facts]
     assert labels.count("fastest") == 1
-    assert ("f1" in labels) == bool(objectives)  # without objectives an accuracy is compared
+    assert ("f1" in labels) == ("f1" in objectives)  # else an accuracy is compared
+    assert section.facts[:2] == leading_facts(record, lambda arm: arm.short_name)
 
 
 @pytest.mark.parametrize(
@@ -264,6 +318,15 @@ def test_each_of_several_hardware_classes_has_its_fastest_arm() -> None:
     overall, *single = fastest
     assert overall in single and len(set(single)) == 2
     assert section.tables[0].headers[:2] == ("implementation", "hardware")
+
+
+def test_an_arm_of_other_mathematics_reaches_no_target_first() -> None:
+    trials = [
+        change_trial(trial, fingerprint=build_fingerprint(1.0 if trial.arm == PORTABLE else 2.0))
+        for trial in build_learning_record().trials
+    ]
+    found = facts(build_target_record(trials))
+    assert PORTABLE.short_name == found["to 0.8"].text.partition(" ")[0]
 
 
 def test_a_target_is_answered_although_the_report_is_short() -> None:

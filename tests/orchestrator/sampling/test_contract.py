@@ -1,6 +1,7 @@
 """What every sampler and every pruner has to satisfy: the registered ones, and foreign classes."""
 
 import inspect
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,7 +56,7 @@ FOREIGN = [
 SAMPLED = pytest.mark.parametrize("case", BUILT_IN + FOREIGN, ids=lambda case: case.name)
 
 
-def accuracy(config: Config) -> float:
+def accuracy(config: Mapping[str, Any]) -> float:
     return 1.0 / (1.0 + abs(float(config["units"]) - 50)) + 0.01 * float(config.get("layers", 1))
 
 
@@ -167,7 +168,8 @@ def pruned_search(pruner: Any) -> Search:
 
 def follow(suggester: Suggester, index: int, config: Config) -> int:
     """Report the epochs of a block up to its end, and the block; return how many there were."""
-    x = float(config["x"])
+    x = config["x"]
+    assert isinstance(x, float)
     curve = [x + 0.1 * min(epoch, 10 * x) for epoch in range(EPOCHS)]
     for step, value in enumerate(curve):
         if suggester.should_prune(index, step, value):

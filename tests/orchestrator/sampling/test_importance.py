@@ -1,6 +1,7 @@
 """Importances of params, on values that follow a known law."""
 
 import math
+from typing import Any
 
 import pytest
 
@@ -8,7 +9,7 @@ from orchestrator.core.trial import Config
 from orchestrator.sampling.importance import param_importances
 
 SIZES = (16, 32, 64, 128)
-CONFIGS: list[Config] = [
+CONFIGS: list[dict[str, Any]] = [
     {"units": units, "cell": cell, "epochs": 3} for units in SIZES for cell in ("gru", "lstm")
 ]
 
@@ -20,6 +21,8 @@ def test_the_param_that_decides_the_values_has_the_largest_share() -> None:
     assert math.fsum(shares.values()) == pytest.approx(1)
     assert shares["units"] > 0.8
     assert shares == param_importances(CONFIGS, values)
+    cells: dict[str, Any] = {"gru": (64, 32), "lstm": None}
+    assert shares == param_importances([{**c, "cell": cells[c["cell"]]} for c in CONFIGS], values)
 
 
 @pytest.mark.parametrize(

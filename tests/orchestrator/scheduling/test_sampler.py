@@ -1,8 +1,9 @@
 """Optuna's samplers, asked block by block: no config twice, and a stopped sweep resumes."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import optuna
 import pytest
@@ -37,7 +38,7 @@ def search(sampler: str, **changes: object) -> Search:
     return Search.model_validate({**body, **changes})
 
 
-def values(config: Config) -> list[float]:
+def values(config: Mapping[str, Any]) -> list[float]:
     units = float(config["units"])
     return [1.0 - 1.0 / units, units * float(config["layers"])]
 
@@ -82,6 +83,33 @@ def test_configs_to_begin_with_come_before_suggestions(sampler: str) -> None:
     resumed.replay(0, configs[0])
     resumed.report(0, values(configs[0]))
     assert run_from(resumed, 1, 12) == configs[1:]
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "random", "qmc", "grid"])
+def test_null_and_lists_are_suggested_as_they_are_and_again(sampler: str) -> None:
+    space = {"layers": [[64], [64, 32], []], "dropout": [None, 0.1], "flag": [1, True]}
+    first = [] if sampler == "grid" else [{"layers": [64, 32], "dropout": None, "flag": True}]
+    wanted = search(sampler, space=space, first=first, configs=12, objectives=ONE_OBJECTIVE)
+    suggester = Suggester(wanted, seed=3)
+
+    def suggest_from(suggester: Suggester, begin: int) -> list[Config | None]:
+        found = list[Config | None]()
+        for index in range(begin, 12):
+            found.append(suggester.suggest(index))
+            suggester.report(index, [float(index)])
+        return found
+
+    configs = suggest_from(suggester, 0)
+    assert {canonical(config) for config in configs} == {
+        canonical(config) for config in wanted.grid()
+    }
+    assert {type(config["layers"]) for config in configs if config} == {tuple}
+    resumed = Suggester(wanted, seed=3)
+    for index, config in enumerate(configs[:5]):
+        assert config is not None
+        resumed.replay(index, config)
+        resumed.report(index, [float(index)])
+    assert suggest_from(resumed, 5) == configs[5:]
 
 
 @pytest.mark.parametrize(("over", "follows"), [("mean", True), ("tensorflow/kernel0", False)])
@@ -156,7 +184,8 @@ def test_a_sampler_learns_to_avoid_configs_whose_training_diverges() -> None:
     for index in range(60):
         config = suggester.suggest(index)
         assert config is not None
-        rate = float(config["learning_rate"])
+        rate = config["learning_rate"]
+        assert isinstance(rate, float)
         diverged.append(rate > 0.01)
         value = -abs(math.log10(rate) + 2.2)
         suggester.report(index, None if diverged[-1] else [value], is_bad=diverged[-1])

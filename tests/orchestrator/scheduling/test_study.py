@@ -120,6 +120,7 @@ def test_parameters_of_any_kind_and_missing_ones(tmp_path: Path) -> None:
         {"cell": "lstm", "deep": True, "rate": 0.5},
         {"cell": "gru", "deep": False, "rate": 1, "clip": 5},
         {"cell": "gru", "deep": False, "rate": 2, "clip": "off"},
+        {"cell": "gru", "deep": False, "rate": 2, "clip": None, "layers": (64, 32)},
     ]
     finished = [
         build_trial(block, arm, config=config)
@@ -127,4 +128,5 @@ def test_parameters_of_any_kind_and_missing_ones(tmp_path: Path) -> None:
         for arm in ARMS
     ]
     trials: list[FrozenTrial] = read_back(tmp_path, finished).trials
+    configs[-1]["layers"] = "[64,32]"  # Optuna has no lists
     assert [trial.params for trial in trials] == configs

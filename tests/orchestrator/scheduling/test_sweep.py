@@ -20,6 +20,7 @@ from orchestrator.planning.plan import Plan, UnusableGpu, make_plan
 from orchestrator.scheduling.recovery import Recovery
 from orchestrator.scheduling.remaining import make_opening
 from orchestrator.scheduling.runnable import NothingToRun
+from orchestrator.scheduling.study import STUDY_FILE
 from orchestrator.scheduling.sweep import RunOptions, RunResult, run_checked_sweep
 from orchestrator.scheduling.watcher import Watcher
 from orchestrator.spec import SweepSpec
@@ -179,6 +180,23 @@ def test_a_study_that_cannot_be_written_is_a_warning(run: Run) -> None:
     (warning,) = result.warnings
     assert "study.db" in warning and "No space left" in warning
     assert result.record.state == "complete"
+
+
+def test_the_study_is_written_where_it_is_missing_or_trials_have_run(run: Run) -> None:
+    written = list[Path]()
+
+    def study(folder: Path, *_: Any) -> None:
+        (folder / STUDY_FILE).touch()
+        written.append(folder / STUDY_FILE)
+
+    store = Store()
+    for repeats, runs in ((1, True), (1, False), (2, True)):
+        before = len(written)
+        run(build_spec(BASE, repeats=repeats), store, trials=finish(6 * repeats), study=study)
+        assert (len(written) > before) == runs
+    written[-1].unlink()
+    run(build_spec(BASE, repeats=2), store, study=study)
+    assert len(written) == 3
 
 
 def test_missing_data_are_refused_where_a_trial_would_need_them(

@@ -126,10 +126,22 @@ MALFORMED_SEARCHES = [
         received="32 is listed twice",
     ),
     MalformedSpec(
-        name="a choice that is nothing",
+        name="null for a setting that has a number",
         replaced={"batch_size": "batch_size:\n  - 32\n  - null"},
         line="- null",
         key="search.space.batch_size[1]",
+        expected="a whole number",
+    ),
+    MalformedSpec(
+        name="a list for a setting that has a number",
+        replaced={"batch_size": "batch_size: [[32, 64], 32]"},
+        key="search.space.batch_size[0]",
+        expected="a whole number",
+    ),
+    MalformedSpec(
+        name="a choice that is a mapping",
+        replaced={"batch_size": "batch_size: [{size: 32}]"},
+        key="search.space.batch_size[0]",
         expected="a number, a text",
     ),
     MalformedSpec(

@@ -37,8 +37,8 @@ def mapping(**optional: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, A
 
 SHARE = st.floats(0.001, 0.99)
 NUMBER = st.integers(1, 900) | st.floats(0.001, 900)
-VALUE = st.sampled_from([1, 2, 0.5, 1e-7, True, "lstm", "yes", "1", "é"])
-CHOICES = st.lists(VALUE, min_size=1, max_size=4, unique_by=lambda value: (type(value), value))
+VALUE = st.sampled_from([1, 2, 0.5, 1e-7, True, "lstm", "yes", "1", "é", None, [64, 32], []])
+CHOICES = st.lists(VALUE, min_size=1, max_size=4, unique_by=json.dumps)
 WHEN = st.dictionaries(st.sampled_from(["cell", "layers"]), VALUE | CHOICES, max_size=2)
 RANGE = st.builds(
     lambda low, width, rest: {"low": low, "high": low + width, **rest},

@@ -17,6 +17,8 @@ values = st.one_of(
     st.integers(-5, 5),
     st.floats(-4, 4).map(lambda x: round(x, 2)),
     st.sampled_from(["x", "y", "z", "true", "1"]),
+    st.none(),
+    st.lists(st.sampled_from([1, 2, "x", True, None]), max_size=2).map(tuple),
 )
 
 
@@ -102,6 +104,7 @@ def test_values_that_a_parameter_cannot_take() -> None:
     both = Choices(choices=(1, True, 1.5, "1"))
     assert (both.count, both.origin(True)) == (4, ("choices", 1))
     assert not is_met({"a": (1,)}, {"a": True}), "true is not 1"
+    assert not Choices(choices=((1,), None)).contains((True,))
     assert not Choices(choices=(1, 2)).contains(True)
     assert not Range(low=0, high=8, step=4).contains(2)
     whole = Range(low=0, high=8)

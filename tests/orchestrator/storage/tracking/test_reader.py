@@ -170,6 +170,7 @@ def test_a_table_is_written_now_and_then_and_an_error_loses_nothing(
 def test_a_table_has_the_columns_of_queries_and_gives_back_its_trials(tmp_path: Path) -> None:
     trial = build_full_trial(0, metrics={"loss": float("inf"), "step_ms": 2.5}, node="läss \udcff")
     config: dict[str, ConfigValue] = {"units": 2**70, "mixed": 1, "seed": 5, "rate": 0.5}
+    config |= {"layers": (64, 32), "dropout": None}
     trial = replace(trial, trial=replace(trial.trial, config=config))
     other = replace(trial, trial=replace(trial.trial, key="k", config={**config, "mixed": "auto"}))
     path = tmp_path / "trials.parquet"
@@ -180,6 +181,7 @@ def test_a_table_has_the_columns_of_queries_and_gives_back_its_trials(tmp_path: 
     first, second, third = table.to_pylist()
     assert (first["config.units"], first["config.rate"]) == (float(2**70), 0.5)
     assert (first["config.mixed"], second["config.mixed"]) == ("1", "auto")
+    assert (first["config.layers"], first["config.dropout"]) == ("[64,32]", None)
     assert (first["config.seed"], first["seed"]) == (5, trial.seed)
     assert (first["metric.loss"], third["metric.step_ms"]) == (float("inf"), None)
     assert (first["outcome"], third["outcome"]) == ("complete", "failed")

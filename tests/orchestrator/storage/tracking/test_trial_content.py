@@ -43,6 +43,16 @@ def test_a_run_has_its_configs_settings_and_arm_as_params() -> None:
     assert not {"data_path", "threads"} & content.params.keys()
 
 
+def test_params_of_an_own_model_may_be_null_or_lists() -> None:
+    identity = replace(IDENTITY, workload="mine:build", settings={"fixed": None})
+    full = build_full_trial(1)
+    trial = replace(full.trial, config={"layers": (64, 32), "dropout": None})
+    content = trial_content(identity, replace(full, trial=trial))
+    assert content.params.items() >= {"layers": "[64,32]", "dropout": "null"}.items()
+    assert "fixed" not in content.params
+    assert content.name.startswith("layers [64,32] dropout null · ")
+
+
 def test_an_arms_own_settings_win_over_the_sweeps_settings() -> None:
     work, gru = Usage(threads=4, settings={"epochs": 1}), Variant("small", {"cell": "gru"})
     own = Arm("tensorflow/portable", build_cpu_use(usage=work), gru)
