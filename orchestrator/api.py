@@ -87,9 +87,9 @@ def run_sweep(  # noqa: PLR0913
     """Run or resume a sweep, as `rnnsweep run` does, without a terminal and without questions.
 
     The spec is the path of a file, the name of a shipped sweep (`quickstart`), or a mapping with
-    the same keys. `workload`, `model` and `data` may be functions instead of names, also functions
-    of a notebook or a script (`__main__`), which are sent to the trainers by value, with what they
-    read there. `overrides` are values by dotted key (`{"settings.epochs": 2}`), which replace the
+    the same keys. `workload`, `model`, `data` and `callbacks` may be functions instead of names,
+    also functions of a notebook or a script (`__main__`), which are sent to the trainers by value,
+    with what they read there. `overrides` are values by dotted key (`{"settings.epochs": 2}`), which replace the
     values of the spec.
     `home` keeps sweeps, by default RNNSWEEP_HOME, else `./rnnsweep-data`; `address` is a Ray
     cluster, by default none. `fresh`, `retry_failed`, `same_code` and `take_over` are the options
@@ -419,7 +419,7 @@ def _checked(
 
 def _is_code(key: str, value: object) -> bool:
     """Return whether a value of a spec is a function in place of its name."""
-    return key in ("workload", "model", "data") and callable(value)
+    return key in ("workload", "model", "data", "callbacks") and callable(value)
 
 
 def _as_dict(value: object) -> dict[Any, Any]:

@@ -249,6 +249,11 @@ METRICS: tuple[Metric, ...] = (
         name="train_samples",
         description="Samples trained on in the timed epochs.",
     ),
+    Metric(
+        name="train_epochs",
+        description="Timed epochs: fewer than settings.epochs if a callback stopped the training.",
+        workload=TRAINING,
+    ),
     Metric(name="steps_s", description="Time in which single steps were timed.", better="less"),
     Metric(
         name="forward_s",
@@ -264,6 +269,16 @@ METRICS: tuple[Metric, ...] = (
         better="less",
         workload=TRAINING,
         reported_in=("measures",),
+    ),
+    Metric(
+        name="callbacks_s",
+        description="Time of your callbacks between the epochs, in all; no part of train_s.",
+        label="callbacks",
+        unit="s",
+        better="less",
+        workload=TRAINING,
+        reported_in=("expenses",),
+        is_objective=False,
     ),
     Metric(
         name="time_to_accuracy_s",
@@ -696,6 +711,9 @@ METRICS: tuple[Metric, ...] = (
 """All metrics. The tables of the report have their rows and columns in this order."""
 
 BY_NAME: Mapping[str, Metric] = {metric.name: metric for metric in METRICS}
+
+PER_SAMPLE: Mapping[str, str] = {"step_ms": "samples_per_s", "predict_ms": "predictions_per_s"}
+"""The times of a batch, with the rate of samples: what compares unlike batches."""
 
 EPOCH_METRICS: tuple[str, ...] = tuple(
     metric.name for metric in METRICS if metric.is_objective and "each epoch" in metric.measured_in

@@ -21,6 +21,9 @@ from orchestrator.core.trial import FinishedTrial
 
 _ROUNDING = 1e-9
 
+_WORK = "train_samples"
+"""The work of which `train_s` is the time: a callback may have stopped a training early."""
+
 Candidacy: TypeAlias = Literal["chosen", "equal", "worse", "left out"]
 
 
@@ -46,7 +49,7 @@ class ArmChoice:
     `leading` has the best value of all configs × arms, which decides the config. `chosen` takes the
     least time of the arms that are equal to it there: those that compute the same from equal
     starts, or whose values are within the margin of the leading one. `time_metric` is the first of
-    `TIE_BREAKERS` that all equal arms have; None if they have none in common. `arms` has every arm:
+    `TIE_BREAKERS` that all equal arms have, of as many samples; None if they have none in common. `arms` has every arm:
     the chosen one, equal ones by their times, worse ones by their values, and those left out.
     """
 
@@ -100,7 +103,9 @@ def choose_arm(  # noqa: PLR0913
     times = {point.arm: means(repeats_of[point.arm], TIE_BREAKERS) for point in on_config}
     equal = [point for point in on_config if is_equal(point)]
     worse = sorted((point for point in on_config if not is_equal(point)), key=cost)
-    measured = (name for name in TIE_BREAKERS if all(name in times[point.arm] for point in equal))
+    trained = {means(repeats_of[point.arm], [_WORK]).get(_WORK) for point in equal}
+    usable = [name for name in TIE_BREAKERS if name != "train_s" or len(trained) == 1]
+    measured = (name for name in usable if all(name in times[point.arm] for point in equal))
     time_metric = next(measured, None)
 
     def time_of(point: ParetoPoint) -> float | None:
