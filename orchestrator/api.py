@@ -89,8 +89,8 @@ def run_sweep(  # noqa: PLR0913
     The spec is the path of a file, the name of a shipped sweep (`quickstart`), or a mapping with
     the same keys. `workload`, `model`, `data` and `callbacks` may be functions instead of names,
     also functions of a notebook or a script (`__main__`), which are sent to the trainers by value,
-    with what they read there. `overrides` are values by dotted key (`{"settings.epochs": 2}`), which replace the
-    values of the spec.
+    with what they read there. `overrides` are values by dotted key (`{"settings.epochs": 2}`),
+    which replace the values of the spec.
     `home` keeps sweeps, by default RNNSWEEP_HOME, else `./rnnsweep-data`; `address` is a Ray
     cluster, by default none. `fresh`, `retry_failed`, `same_code` and `take_over` are the options
     of the command; `wait_quiet_s` is the longest wait until other processes leave the CPUs alone.

@@ -49,8 +49,9 @@ class ArmChoice:
     `leading` has the best value of all configs × arms, which decides the config. `chosen` takes the
     least time of the arms that are equal to it there: those that compute the same from equal
     starts, or whose values are within the margin of the leading one. `time_metric` is the first of
-    `TIE_BREAKERS` that all equal arms have, of as many samples; None if they have none in common. `arms` has every arm:
-    the chosen one, equal ones by their times, worse ones by their values, and those left out.
+    `TIE_BREAKERS` that all equal arms have, of equal work; None if they have none in common. `arms`
+    has every arm: the chosen one, equal ones by their times, worse ones by their values, and those
+    left out.
     """
 
     metric: str
