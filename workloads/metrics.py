@@ -292,7 +292,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="loss",
-        description="Loss on the training data.",
+        description="Loss on the training data. A trial has the one of its last epoch.",
         better="less",
         measured_in=_FULL_AND_EACH_EPOCH,
         workload=TRAINING,
@@ -301,7 +301,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="accuracy",
-        description="Accuracy on the training data.",
+        description="Accuracy on the training data. A trial has the one of its last epoch.",
         better="more",
         measured_in=_FULL_AND_EACH_EPOCH,
         workload=TRAINING,
@@ -310,7 +310,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="val_loss",
-        description="Loss on the validation data.",
+        description="Loss on the validation data. A trial has the one after its last epoch.",
         better="less",
         measured_in=_FULL_AND_EACH_EPOCH,
         workload=TRAINING,
@@ -319,7 +319,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="val_accuracy",
-        description="Accuracy on the validation data.",
+        description="Accuracy on the validation data. A trial has the one after its last epoch.",
         better="more",
         measured_in=_FULL_AND_EACH_EPOCH,
         workload=TRAINING,

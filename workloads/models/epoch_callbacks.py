@@ -66,7 +66,7 @@ def _batch_hooks_of(callback: keras.callbacks.Callback) -> list[str]:
     ]
 
 
-def _writes_at_epochs(callback: keras.callbacks.TensorBoard) -> bool:
+def _writes_at_epochs(callback: Any) -> bool:
     is_traced = getattr(callback, "_should_trace", False)  # by `profile_batch`
     return callback.update_freq == "epoch" and not (callback.write_steps_per_second or is_traced)
 

@@ -55,13 +55,21 @@ MALFORMED = [
         added="data: mine:load",
         line="workload: image_rows",
         key="workload",
-        expected="a model for these data",
+        expected="a model, whose data",
+    ),
+    MalformedSpec(
+        name="callbacks of a loop of the user's own",
+        replaced={"workload": "workload: mine:run"},
+        added="callbacks: mine:callbacks",
+        key="workload",
+        expected="a model, whose data and callbacks",
     ),
     MalformedSpec(
         name="an own model as a workload",
-        replaced={"workload": "workload: mine:build with mine:load"},
+        replaced={"workload": "workload: mine:build with random data with mine:callbacks"},
         key="workload",
         expected="under its own keys",
+        hint="write model: mine:build and callbacks: mine:callbacks",
     ),
     MalformedSpec(
         name="a setting that is not finite",
