@@ -213,8 +213,8 @@ def _expect_one_folder(name: str) -> None:
     folders = dict.fromkeys(str(path.parent) for path in paths)
     if len(folders) > 1:
         raise Refusal(
-            f"model: {name}: expected both functions in modules of one folder; received"
-            f" {' and '.join(folders)}: write a function next to the model that calls the other one"
+            f"model: {name}: expected all functions in modules of one folder; received"
+            f" {' and '.join(folders)}: write a function next to the model that calls the one elsewhere"
         )
 
 
