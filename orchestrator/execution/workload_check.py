@@ -214,7 +214,8 @@ def _expect_one_folder(name: str) -> None:
     if len(folders) > 1:
         raise Refusal(
             f"model: {name}: expected all functions in modules of one folder; received"
-            f" {' and '.join(folders)}: write a function next to the model that calls the one elsewhere"
+            f" {' and '.join(folders)}: write functions next to the model that"
+            " call those elsewhere"
         )
 
 

@@ -155,9 +155,15 @@ def test_callbacks_are_shown_and_how_to_have_those_of_the_file(
 @pytest.mark.parametrize(
     ("changes", "is_warned"),
     [
-        ({"space": {"batch_size": [32, 64]}}, True),
-        ({"space": {"batch_size": [32, 64]}, "objectives": {"samples_per_s": "maximize"}}, False),
-        ({"space": {"units": [8, 16]}}, False),
+        ({"space": {"batch_size": [16, 32, 64]}}, True),
+        (
+            {
+                "space": {"batch_size": [16, 32, 64]},
+                "objectives": {"samples_per_s": "maximize"},
+            },
+            False,
+        ),
+        ({"space": {"units": [8, 16, 32]}}, False),
         ({"variants": [{"batch_size": 32}, {"batch_size": 64}]}, True),
         ({"variants": [{"cell": "lstm"}, {"cell": "gru"}]}, False),
     ],

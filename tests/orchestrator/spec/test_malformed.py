@@ -61,6 +61,7 @@ MALFORMED = [
         name="callbacks of a loop of the user's own",
         replaced={"workload": "workload: mine:run"},
         added="callbacks: mine:callbacks",
+        line="workload: mine:run",
         key="workload",
         expected="a model, whose data and callbacks",
     ),
