@@ -48,8 +48,11 @@ def unknown_monitor(
     """
     if not all(type(callback).__module__.startswith("keras.") for callback in callbacks):
         return None
-    monitored = ((type(c).__name__, getattr(c, "monitor", None)) for c in callbacks)
-    return next((pair for pair in monitored if pair[1] not in (None, *metrics)), None)
+    for callback in callbacks:
+        monitor = getattr(callback, "monitor", None)
+        if monitor is not None and monitor not in metrics:
+            return type(callback).__name__, str(monitor)
+    return None
 
 
 def _batch_hooks_of(callback: keras.callbacks.Callback) -> list[str]:
