@@ -96,8 +96,9 @@ def run_sweep(  # noqa: PLR0913
 
     Args:
         spec: The path of a file, the name of a shipped sweep (`quickstart`), or a mapping with the
-            same keys. `workload`, `model` and `data` may be functions, also functions of a notebook
-            or a script: these are sent to the trainers by value, with the globals that they use.
+            same keys. `workload`, `model`, `data` and `callbacks` may be functions, also of a
+            notebook or a script: these are sent to the trainers by value, with the globals that
+            they use.
         overrides: Values that replace values of the spec, by dotted key: `{"settings.epochs": 2}`.
         home: The folder that keeps sweeps. The default is RNNSWEEP_HOME, or `./rnnsweep-data`.
         tracking_uri: The MLflow store.
@@ -460,7 +461,7 @@ def _checked(
 
 def _is_code(key: str, value: object) -> bool:
     """Return whether a value of a spec is a function in place of its name."""
-    return key in ("workload", "model", "data") and callable(value)
+    return key in ("workload", "model", "data", "callbacks") and callable(value)
 
 
 def _as_dict(value: object) -> dict[Any, Any]:

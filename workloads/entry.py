@@ -29,7 +29,7 @@ Entry: TypeAlias = Task[Any, Any] | Function
 def load_entry(workload: Workload) -> Entry:
     """Import the code of a workload: its task, or its function.
 
-    The two functions of an own model become a task. Raise `BadRequest` if there is no such code.
+    The functions of an own model become a task. Raise `BadRequest` if there is no such code.
     """
     if workload.model_entry is not None:
         return load_own_functions(workload).as_task()
@@ -44,12 +44,16 @@ def load_own_functions(workload: Workload) -> OwnFunctions:
     from workloads.tasks.own_model.task import OwnFunctions  # noqa: PLC0415 - imports NumPy
 
     assert workload.model_entry is not None  # it is an own model
-    functions = [_import(workload, entry) for entry in workload.entries]
-    for entry, function in zip(workload.entries, functions, strict=True):
+    functions = {entry: _import(workload, entry) for entry in workload.entries}
+    for entry, function in functions.items():
         if not callable(function):
             raise _no_function(workload, entry, function)
-    load = functions[1] if workload.data_entry else None
-    return OwnFunctions(functions[0], workload.data_entry, load)
+    return OwnFunctions(
+        functions[workload.model_entry],
+        workload.data_entry,
+        functions.get(workload.data_entry or ""),
+        functions.get(workload.callbacks_entry or ""),
+    )
 
 
 def _import(workload: Workload, entry: str) -> Any:
@@ -72,7 +76,11 @@ def import_module_of(workload: Workload, entry: str) -> ModuleType:
             " node"
         )
         if error.name == SESSION_PACKAGE:
-            keys = {workload.model_entry: "model", workload.data_entry: "data"}
+            keys = {
+                workload.model_entry: "model",
+                workload.data_entry: "data",
+                workload.callbacks_entry: "callbacks",
+            }
             given = f'"{keys.get(entry, "workload")}": {entry.partition(":")[2]}'
             advice = (
                 "its functions are in a notebook or a script: call run_sweep there, with the"

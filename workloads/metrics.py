@@ -250,6 +250,11 @@ METRICS: tuple[Metric, ...] = (
         name="train_samples",
         description="Training samples of the timed epochs.",
     ),
+    Metric(
+        name="train_epochs",
+        description="Timed epochs: fewer than settings.epochs if a callback stopped the training.",
+        workload=TRAINING,
+    ),
     Metric(name="steps_s", description="Time spent on timing single steps.", better="less"),
     Metric(
         name="forward_s",
@@ -267,6 +272,16 @@ METRICS: tuple[Metric, ...] = (
         reported_in=("measures",),
     ),
     Metric(
+        name="callbacks_s",
+        description="Time of your callbacks between the epochs, in all; no part of train_s.",
+        label="callbacks",
+        unit="s",
+        better="less",
+        workload=TRAINING,
+        reported_in=("expenses",),
+        is_objective=False,
+    ),
+    Metric(
         name="time_to_accuracy_s",
         description="Training time until the validation accuracy reached target_accuracy.",
         label="time to accuracy",
@@ -278,7 +293,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="loss",
-        description="Loss on the training data.",
+        description="Loss on the training data. A trial has the one of its last epoch.",
         better="less",
         measured_in=_FULL_AND_EACH_EPOCH,
         workload=TRAINING,
@@ -287,7 +302,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="accuracy",
-        description="Accuracy on the training data.",
+        description="Accuracy on the training data. A trial has the one of its last epoch.",
         better="more",
         measured_in=_FULL_AND_EACH_EPOCH,
         workload=TRAINING,
@@ -296,7 +311,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="val_loss",
-        description="Loss on the validation data.",
+        description="Loss on the validation data. A trial has the one after its last epoch.",
         better="less",
         measured_in=_FULL_AND_EACH_EPOCH,
         workload=TRAINING,
@@ -305,7 +320,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="val_accuracy",
-        description="Accuracy on the validation data.",
+        description="Accuracy on the validation data. A trial has the one after its last epoch.",
         better="more",
         measured_in=_FULL_AND_EACH_EPOCH,
         workload=TRAINING,
@@ -695,6 +710,9 @@ METRICS: tuple[Metric, ...] = (
 """All metrics. The tables of the report have their rows and columns in this order."""
 
 BY_NAME: Mapping[str, Metric] = {metric.name: metric for metric in METRICS}
+
+PER_SAMPLE: Mapping[str, str] = {"step_ms": "samples_per_s", "predict_ms": "predictions_per_s"}
+"""The times of a batch, with the rate of samples: what compares unlike batches."""
 
 EPOCH_METRICS: tuple[str, ...] = tuple(
     metric.name for metric in METRICS if metric.is_objective and "each epoch" in metric.measured_in

@@ -65,7 +65,8 @@ class ModelFacts:
     them. `validation_metrics` are those that only the validation computes, with their `val_`.
     `data_digest` is None for random data. `import_notes` are sentences on what the import of the
     model's file changed in its process, which each trial sets back. `carried` are the layers or
-    attributes that carry a state from batch to batch.
+    attributes that carry a state from batch to batch. `callbacks` are the classes of the user's
+    callbacks.
     """
 
     metrics: tuple[str, ...]
@@ -74,6 +75,7 @@ class ModelFacts:
     validation_metrics: tuple[str, ...] = ()
     import_notes: tuple[str, ...] = ()
     carried: tuple[str, ...] = ()
+    callbacks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

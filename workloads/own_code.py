@@ -132,7 +132,7 @@ def find_package(package: str) -> Path | None:
 def read_code(workload: str) -> CodeFiles | None:
     """Read the code of `package.module:function`; None if it is ours, or is not found here.
 
-    The code of an own model is the code of both of its functions, from the folder of the first.
+    The code of an own model is the code of all of its functions, from the folder of the first.
     """
     packages = packages_of(workload)
     if not packages or packages[0] in PACKAGES:

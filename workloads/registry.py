@@ -26,7 +26,10 @@ RANDOM_DATA = "random data"
 """In the name of the workload of an own model: there is no function that loads data."""
 
 _OWN = re.compile(ENTRY_PATTERN)
-_OWN_MODEL = re.compile(rf"(?P<model>{ENTRY_PATTERN}) with (?P<data>{ENTRY_PATTERN}|{RANDOM_DATA})")
+_OWN_MODEL = re.compile(
+    rf"(?P<model>{ENTRY_PATTERN}) with (?P<data>{ENTRY_PATTERN}|{RANDOM_DATA})"
+    rf"(?: with (?P<callbacks>{ENTRY_PATTERN}))?"
+)
 
 
 class UnknownWorkload(ValueError):
@@ -41,8 +44,8 @@ class Workload:
     `settings_model` is None for a user's own function: it takes any settings and names of
     implementations, reports any metrics, and the digest of its data is unknown before a trial.
 
-    An own model has two functions instead: `model_entry` builds it, `data_entry` loads its data;
-    without the latter its data are random.
+    An own model has two or three functions instead: `model_entry` builds it, `data_entry` loads its
+    data, which are random without it, and `callbacks_entry` makes the callbacks of its training.
     """
 
     name: str
@@ -51,6 +54,7 @@ class Workload:
     settings_model: type[TaskSettings] | None = None
     model_entry: str | None = None
     data_entry: str | None = None
+    callbacks_entry: str | None = None
 
     @property
     def is_built_in(self) -> bool:
@@ -73,7 +77,8 @@ class Workload:
     @property
     def entries(self) -> tuple[str, ...]:
         """The entries of its code."""
-        return tuple(filter(None, (self.model_entry or self.entry, self.data_entry)))
+        own = (self.model_entry or self.entry, self.data_entry, self.callbacks_entry)
+        return tuple(filter(None, own))
 
     @property
     def data_settings(self) -> tuple[str, ...]:
@@ -150,6 +155,7 @@ def find_workload(name: str) -> Workload:
             settings_model=OwnModelSettings,
             model_entry=model["model"],
             data_entry=data,
+            callbacks_entry=model["callbacks"],
         )
     if _OWN.fullmatch(name):
         return Workload(name, entry=name, summary="a workload of your own")
@@ -171,9 +177,13 @@ def is_own_model(name: str) -> bool:
     return _OWN_MODEL.fullmatch(name) is not None
 
 
-def own_model_name(model: str, data: str | None) -> str:
-    """Return the name of the workload of an own model: `forecast:build with forecast:load`."""
-    return f"{model} with {data or RANDOM_DATA}"
+def own_model_name(model: str, data: str | None, callbacks: str | None = None) -> str:
+    """Return the name of the workload of an own model: `forecast:build with forecast:load`.
+
+    The entry of its callbacks follows if it has some.
+    """
+    name = f"{model} with {data or RANDOM_DATA}"
+    return f"{name} with {callbacks}" if callbacks else name
 
 
 def explain_invalid_settings(error: ValidationError) -> str:

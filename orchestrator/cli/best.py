@@ -47,7 +47,7 @@ def _limit_option(
 
 @command(
     examples=[
-        "rnnsweep best quickstart --min val_accuracy=0.85 --metric step_ms -o best.yaml",
+        "rnnsweep best quickstart --min val_accuracy=0.85 --metric samples_per_s -o best.yaml",
         "rnnsweep run best.yaml",
     ],
 )

@@ -474,8 +474,15 @@ class RunningRound:
             run.metrics = {**run.metrics, "ratio_interval": interval}
 
     def _finish_command(self, trial: TrialInTurns) -> protocol.Finish:
-        """Return the command to end, with the slices of disturbed turns if enough others remain."""
+        """Return the command to end, with the slices that do not count if enough others remain.
+
+        Others disturbed their turns, or a callback had stopped the training of another arm before:
+        the least of more turns is lower.
+        """
         aside = self._set_aside(trial)
+        counted = self._shared_turns(trial) - aside
+        if len(counted) >= LEAST_TURNS:
+            aside = trial.slices.keys() - counted
         indices = tuple(index for index, turn in enumerate(trial.slices) if turn in aside)
         trial.trial_run.set_aside(indices)
         return protocol.Finish(indices)
@@ -502,6 +509,18 @@ class RunningRound:
             if self._taken[turn].certainly_exceeds(_DISTURBED_PCT)
         }
         return aside if len(turns) - len(aside) >= LEAST_TURNS else set()
+
+    def _shared_turns(self, trial: TrialInTurns) -> set[int]:
+        """Return the turns that a trial took with each other one that has not failed.
+
+        All turns of a trial that ran alone, and of a user's own loop, which reports its times.
+        """
+        shared = set(trial.slices)
+        if trial.trial_run.in_turns and not trial.is_own_code:
+            for other in self._trials:
+                if other.slices and other.trial_run.failure is None:
+                    shared &= other.slices.keys()
+        return shared
 
     def _conditions(self, trial: TrialInTurns) -> dict[str, float]:
         """Return what others and the host took of the CPUs in the turns that count, in percent."""

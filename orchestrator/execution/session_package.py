@@ -54,9 +54,9 @@ class FunctionUnusable(Refusal):
 def functions_as_entries(given: Mapping[str, object]) -> Iterator[dict[str, str]]:
     """Return the entry of each function, `module:name`, where trainers import it in this block.
 
-    `given` has the functions by the keys of the spec that name them: workload, model and data. They
-    keep their entries if all are functions of modules. Raise `FunctionUnusable` with the reason and
-    the cure.
+    `given` has the functions by the keys of the spec that name them: workload, model, data and
+    callbacks. They keep their entries if all are functions of modules. Raise `FunctionUnusable`
+    with the reason and the cure.
     """
     functions = {key: _expect_function(key, value) for key, value in given.items()}
     with ExitStack() as stack:

@@ -211,7 +211,7 @@ def _expect_one_folder(name: str) -> None:
     folders = dict.fromkeys(str(path.parent) for path in paths)
     if len(folders) > 1:
         raise Refusal(
-            f"model: {name}: the two functions are in different folders"
+            f"model: {name}: its functions are in different folders"
             f" ({' and '.join(folders)}). Move them into one, because the code is copied from there"
         )
 

@@ -11,7 +11,7 @@ from orchestrator.planning.plan import Plan
 from orchestrator.planning.pricing import describe_prices
 from orchestrator.spec import SweepSpec
 from orchestrator.spec.sections import FEWEST_BLOCKS
-from workloads.metrics import find_metric
+from workloads.metrics import PER_SAMPLE, find_metric
 from workloads.script_scan import autologging_calls, callbacks_of_fit
 
 _MOST_NAMED = 3
@@ -26,7 +26,9 @@ def describe_plan(spec: SweepSpec, plan: Plan, stopped: Iterable[str] = ()) -> s
         *(f"  {line}" for line in _too_few(spec, plan)),
         *(f"  {line}" for line in _data(spec)),
         *(f"  {line}" for line in _order(spec)),
+        *(f"  {line}" for line in _callbacks(spec, plan)),
         *(f"  {line}" for line in _left_out(spec)),
+        *(f"  {line}" for line in _unlike_batches(spec)),
         *(f"  {line}" for line in (*_models(spec, plan), *_measuring(plan))),
         *stopped,
         *describe_prices(spec.prices, (arm.hardware for arm in plan.arms)),
@@ -112,12 +114,43 @@ def _order(spec: SweepSpec) -> Iterator[str]:
         yield "batches keep the order of the data (settings.shuffle)"
 
 
+def _callbacks(spec: SweepSpec, plan: Plan) -> Iterator[str]:
+    """Write which callbacks of the user's trials have."""
+    facts = spec.model_facts
+    if spec.callbacks is None or facts is None:
+        return
+    names = ", ".join(facts.callbacks) or "none"
+    if any(arm.measure == "full" for arm in plan.arms):
+        yield f"callbacks between the epochs ({spec.callbacks}): {names}"
+    if any(arm.measure == "timing" for arm in plan.arms):
+        yield f"[timing]: callbacks are not called: {names}"
+
+
 def _left_out(spec: SweepSpec) -> Iterator[str]:
     """Write what the user's files do in a training of their own, and trials do not."""
-    for line, names in callbacks_of_fit(spec.workload_name) if spec.model else ():
-        yield f"trials train without the callbacks of fit at {line}: {', '.join(names)}"
+    has_none = spec.model is not None and spec.callbacks is None
+    for line, names in callbacks_of_fit(spec.workload_name) if has_none else ():
+        module = (spec.model or "").partition(":")[0]
+        yield (
+            f"trials train without the callbacks of fit at {line}: {', '.join(names)}; the key"
+            f" callbacks: {module}:FUNCTION takes a function that returns them"
+        )
     if lines := [*autologging_calls(spec.workload_name)]:
         yield f"MLflow's autologging at {', '.join(lines)} is switched off in trials"
+
+
+def _unlike_batches(spec: SweepSpec) -> Iterator[str]:
+    """Write which objectives prefer the smallest batch, and what compares batches of any size."""
+    of_configs = {config.get("batch_size") for config in spec.search.listed}
+    of_variants = {variant.settings.get("batch_size") for variant in spec.arms.variants}
+    if "batch_size" not in spec.search.space and max(len(of_configs), len(of_variants)) < 2:
+        return
+    for objective, per_sample in PER_SAMPLE.items():
+        if objective in spec.search.objectives:
+            yield (
+                f"objective {objective} prefers small batches, as it is per batch; across values"
+                f" of batch_size use {per_sample}: maximize"
+            )
 
 
 def _measuring(plan: Plan) -> Iterator[str]:

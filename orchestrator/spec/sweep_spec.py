@@ -87,6 +87,14 @@ class SweepSpec(Strict):
             " returns the data. Without it the data are random, and only times are measured."
         ),
     )
+    callbacks: EntryName | None = Field(
+        None,
+        description=(
+            "Keras callbacks for your own model: module:callbacks, a function that takes the"
+            " settings and returns a list of them. They work between the epochs of each whole"
+            " training; none may work at each batch."
+        ),
+    )
     workload: WorkloadName | None = Field(
         None,
         description=(
@@ -160,6 +168,11 @@ class SweepSpec(Strict):
     def _loads(cls, data: str | None) -> str | None:
         return None if data is None else entry_name(data, "load")
 
+    @field_validator("callbacks")
+    @classmethod
+    def _returns_callbacks(cls, callbacks: str | None) -> str | None:
+        return None if callbacks is None else entry_name(callbacks, "callbacks")
+
     @field_validator("workload")
     @classmethod
     def _is_given_unless_a_model_is(
@@ -167,14 +180,14 @@ class SweepSpec(Strict):
     ) -> str | None:
         if "model" not in values.data:  # it is refused already
             return workload
-        model, data = values.data["model"], values.data.get("data")
+        model, of_model = values.data["model"], [values.data.get(k) for k in ("data", "callbacks")]
         workload = workload and (entry_of_file(workload) or workload)
         if model is not None and workload is not None:
-            hint = "remove workload, or model and data"
+            hint = "remove workload, or model with data and callbacks"
             raise stated("a sweep has a workload or a model, not both", hint=hint)
-        if model is None and data is not None:
+        if model is None and any(of_model):
             hint = "add model: module:build, the function that builds the model"
-            raise stated("data needs a model", hint=hint)
+            raise stated("data and callbacks need a model", hint=hint)
         if model is None and workload is None:
             raise missing("a workload, or a model of your own (model: module:build)")
         return workload
@@ -183,7 +196,7 @@ class SweepSpec(Strict):
     def workload_name(self) -> str:
         """The name of the workload, or the name that an own model and its data have together."""
         if self.model is not None:
-            return own_model_name(self.model, self.data)
+            return own_model_name(self.model, self.data, self.callbacks)
         assert self.workload is not None  # one of them is given
         return self.workload
 

@@ -90,10 +90,11 @@ def _searched(spec: SweepSpec) -> dict[str, Path]:
 def _packages(spec: SweepSpec) -> Iterator[ProblemAtPath]:
     """Report a package of the user's with the name of one of ours, and an own model as workload."""
     if spec.workload is not None and " with " in spec.workload:
-        model, data = spec.workload.split(" with ")
-        hint = f"write model: {model} and data: {data}, without workload"
+        names = zip(("model", "data", "callbacks"), spec.workload.split(" with "), strict=False)
+        keys = [f"{key}: {entry}" for key, entry in names if entry != registry.RANDOM_DATA]
+        hint = f"write {' and '.join(keys)}, without workload"
         yield stated(("workload",), "a model of your own has keys of its own", hint)
-    for key in ("workload", "model", "data"):
+    for key in ("workload", "model", "data", "callbacks"):
         text: str | None = getattr(spec, key)
         for package in packages_of(text or ""):
             if package == "__main__":

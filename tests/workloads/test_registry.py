@@ -41,12 +41,14 @@ def test_a_users_workload_takes_anything() -> None:
 
 
 def test_an_own_model_is_found_by_the_names_of_its_functions() -> None:
-    for data in ("my.data:load", None):
-        name = registry.own_model_name("forecast:build", data)
+    for data, callbacks in [("my.data:load", None), (None, None), (None, "forecast:callbacks")]:
+        name = registry.own_model_name("forecast:build", data, callbacks)
         own = registry.find_workload(name)
         assert (own.name, own.model_entry, own.data_entry) == (name, "forecast:build", data)
+        assert (own.callbacks_entry, len(own.entries)) == (callbacks, 2 if data or callbacks else 1)
+        assert registry.has_random_data(name) == (data is None)
         assert own.is_own_model and not own.is_built_in and not own.names_own_implementations
-    for name in ("forecast:build with", "forecast with a:b", "a:b with c:d with e:f"):
+    for name in ("forecast:build with", "forecast with a:b", "a:b with c:d with e:f with g:h"):
         with pytest.raises(registry.UnknownWorkload):
             registry.find_workload(name)
 

@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -197,14 +197,21 @@ class _Inspector:
             metrics = self._try_without_cudnn(first, data, batch_size, error)
             self._reason_as_written = str(error)
         _expect_recordable(metrics, location_of(self._functions.build))
+        callbacks = self._inspect_callbacks(metrics)
         from workloads.models.layers import stateful_layers  # noqa: PLC0415 - imports Keras
 
         arms = list[ArmFact]()
         for index, probe in enumerate(self._probes):
             arms += self._examine(self._with_initial_weights(probe, data), index)
         if not has_data:
-            return ModelFacts((), None, tuple(arms))
-        return ModelFacts(metrics, data.digest, tuple(arms), carried=stateful_layers(model))
+            return ModelFacts((), None, tuple(arms), callbacks=callbacks)
+        return ModelFacts(
+            metrics,
+            data.digest,
+            tuple(arms),
+            carried=stateful_layers(model),
+            callbacks=callbacks,
+        )
 
     def _inspect_module(
         self, own: OwnModule, settings: Mapping[str, Any], batch_size: int
@@ -235,6 +242,33 @@ class _Inspector:
             validation_metrics=tuple(f"val_{name}" for name in names[1:]),
             carried=tried.carried,
         )
+
+    def _inspect_callbacks(self, metrics: Sequence[str]) -> tuple[str, ...]:
+        """Return the classes of the user's callbacks; raise `BadRequest` if they cannot be used.
+
+        `metrics` are those of training; none where predictions are timed.
+        """
+        function = self._functions.callbacks
+        if function is None:
+            return ()
+        from workloads.models.epoch_callbacks import unknown_monitor  # noqa: PLC0415 - Keras
+
+        location = location_of(function)
+        settings = [probe.as_user_settings() for probe in self._probes]
+        made = [self._functions.make_callbacks(each) for each in (*settings, settings[0])]
+        if {*map(id, made[0])} & {*map(id, made[-1])}:
+            raise BadRequest(
+                f"{location}: expected new callbacks from each call; received the same ones twice,"
+                " with what they remember of an earlier training: make them in the function"
+            )
+        known = (*metrics, *(f"val_{name}" for name in metrics), "learning_rate")
+        for callbacks in made if metrics else []:
+            if unknown := unknown_monitor(callbacks, known):
+                raise BadRequest(
+                    f"{location}: expected callbacks that monitor a metric of the model"
+                    f" ({', '.join(known[:-1])}); received {unknown[0]} of {unknown[1]!r}"
+                )
+        return tuple(type(callback).__name__ for callback in made[0])
 
     def _build(self, settings: Mapping[str, Any]) -> Any:
         from workloads.backends.framework import set_dtype_policy  # noqa: PLC0415 - imports Keras

@@ -1,14 +1,16 @@
 """Clocks for Keras' own `fit`, and the metrics that follow from their times."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Self
 
 import keras
 
 from workloads.failures import CompiledWhileTimed
 from workloads.measuring.turn_clock import TurnClock
+from workloads.models.epoch_callbacks import EpochCallbacks
 from workloads.models.model import WitnessedModel
 from workloads.models.training_run import StartState, TrainingRun
 
@@ -22,12 +24,14 @@ LEAST_WINDOWS = 3
 class FitInTurns(keras.callbacks.Callback):
     """A callback that lets one `fit` take turns: it tells a clock of every step, pass and epoch.
 
-    In its `with` block it replaces the model's traced train function.
+    It calls the callbacks of the user between the windows that the clock times. In its `with` block
+    it replaces the model's traced train function.
     """
 
-    def __init__(self, model: WitnessedModel, clock: TurnClock) -> None:
+    def __init__(self, model: WitnessedModel, clock: TurnClock, own: EpochCallbacks) -> None:
         super().__init__()
         self._witnessed, self._train, self._clock = model, model.train_function, clock
+        self._own, self._is_stopped = own, False
 
     def __enter__(self) -> Self:
         # For all of `fit`: on JAX it loses its state if the function changes within an epoch.
@@ -37,15 +41,40 @@ class FitInTurns(keras.callbacks.Callback):
     def __exit__(self, *raised: object) -> None:
         self._witnessed.train_function = self._train
 
+    def on_train_begin(self, logs: Any = None) -> None:
+        """Begin the training of the user's callbacks."""
+        self._own.begin_training(self._witnessed, self.params, logs)
+
+    def on_train_end(self, logs: Any = None) -> None:
+        """End the training of the user's callbacks, which may restore other weights."""
+        self._own.call("on_train_end", logs)
+
+    def on_test_begin(self, logs: Any = None) -> None:
+        """Begin a validation."""
+        self._own.call_in_window("on_test_begin", logs)
+
+    def on_test_end(self, logs: Any = None) -> None:
+        """End a validation."""
+        self._own.call_in_window("on_test_end", logs)
+
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         """Begin a pass."""
+        self._own.call("on_epoch_begin", epoch, logs)
+        # Keras would train a single batch of an epoch whose beginning stops the training.
+        self._is_stopped |= bool(self._witnessed.stop_training)
+        self._witnessed.stop_training = False
         self._witnessed.witness.on_steps_done = self._end_pass
         self._clock.begin_pass()
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
         """End the epoch, and the training after the last one."""
         metrics = {name: float(value) for name, value in (logs or {}).items()}
-        if self._clock.end_epoch(metrics):
+
+        def stops() -> bool:
+            self._own.call("on_epoch_end", epoch, logs)  # which may add to the logs
+            return self._is_stopped or bool(self._witnessed.stop_training)
+
+        if self._clock.end_epoch(metrics, stops):
             self._witnessed.stop_training = True
 
     def _run_step(self, *arguments: Any) -> Any:
@@ -142,19 +171,32 @@ def warm_up(run: TrainingRun, work: Callable[[TrainingRun], object]) -> float:
 
 
 @contextmanager
-def expect_nothing_compiled(model: WitnessedModel) -> Iterator[None]:
-    """Raise `CompiledWhileTimed`, with the counts, if something is compiled inside the block."""
-    witness = model.witness
-    tracings, compilations = witness.tracings.copy(), witness.framework.compilation_count()
-    yield
-    increases = {
-        f"tracings of the {step} step": count - tracings[step]
-        for step, count in witness.tracings.items()
-    }
-    increases["compilations"] = witness.framework.compilation_count() - compilations
-    if any(increases.values()):
-        counts = ", ".join(f"{count} {event}" for event, count in increases.items() if count)
+def expect_nothing_compiled(
+    model: WitnessedModel,
+) -> Iterator[Callable[[], AbstractContextManager[None]]]:
+    """Raise `CompiledWhileTimed`, with the counts, if something is compiled inside the block.
+
+    The block gets a function: what is compiled in the contexts that it returns does not count.
+    """
+    before, allowed = _compiled_so_far(model), Counter[str]()
+
+    @contextmanager
+    def may_compile() -> Iterator[None]:
+        began = _compiled_so_far(model)
+        yield
+        allowed.update(_compiled_so_far(model) - began)
+
+    yield may_compile
+    if increases := _compiled_so_far(model) - before - allowed:
+        counts = ", ".join(f"{count} {event}" for event, count in increases.items())
         raise CompiledWhileTimed(
             f"{counts} in the timed part, so its times are not valid: please report this as a bug,"
             " with the settings of the trial"
         )
+
+
+def _compiled_so_far(model: WitnessedModel) -> Counter[str]:
+    """Return how often each step of a model was traced, and how much its backend compiled."""
+    witness = model.witness
+    counts = {f"tracings of the {step} step": count for step, count in witness.tracings.items()}
+    return Counter({**counts, "compilations": witness.framework.compilation_count()})

@@ -6,8 +6,9 @@ Frameworks are imported inside `measure`, in the phase `import` of a process's f
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -194,7 +195,9 @@ def load_and_build(
     built = build_with_weights(task, settings, trial, data)
     if isinstance(built, OwnModule):
         return data, make_module_run(trial, task.plan(settings), data, built)
-    return data, make_run(trial, task.plan(settings), data, prepare_model(built, trial))
+    callbacks = partial(task.callbacks, settings) if task.callbacks else None
+    prepared = prepare_model(built, trial)
+    return data, make_run(trial, task.plan(settings), data, prepared, callbacks)
 
 
 def make_module_run(
@@ -283,7 +286,11 @@ def prepare_framework(trial: Context) -> Iterator[Framework]:
 
 
 def make_run(
-    trial: Context, plan: TrainingPlan, data: DataSet, model: WitnessedModel
+    trial: Context,
+    plan: TrainingPlan,
+    data: DataSet,
+    model: WitnessedModel,
+    make_callbacks: Callable[[], Sequence[Any]] | None = None,
 ) -> TrainingRun:
     """Report the data of a trial, and return its run, in the batch order of the trial's seed.
 
@@ -318,7 +325,7 @@ def make_run(
     flops = None
     with trial.optional("model_flops_per_step"):
         flops = flops_of_step(model, _sequence_length(train), trial.timed_work)
-    return TrainingRun(model, plan, train, validation, trial.device, flops)
+    return TrainingRun(model, plan, train, validation, trial.device, flops, make_callbacks)
 
 
 def prove_kernel(trial: Context, run: TrainingRun) -> None:

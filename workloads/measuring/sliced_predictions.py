@@ -40,7 +40,7 @@ class Predictions:
     batches: list[Any]
     batch_size: int
     predict: Callable[[Iterable[Any]], Any]
-    nothing_compiled: Callable[[], AbstractContextManager[None]]
+    nothing_compiled: Callable[[], AbstractContextManager[object]]
     flops_per_sample: float | None
 
     def warm_up(self) -> float:

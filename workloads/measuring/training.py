@@ -7,6 +7,7 @@ compilation in the timed part fails the trial.
 
 import statistics
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from workloads.measuring import keras_clocks
 from workloads.measuring.device_state import warm_clocks
 from workloads.measuring.step_times import step_metrics
 from workloads.measuring.turn_clock import TurnClock
+from workloads.models.epoch_callbacks import EpochCallbacks
 from workloads.models.training_run import StartState, TrainingRun
 
 _LATENCY_CALLS = 20
@@ -62,9 +64,10 @@ def run_warm_up_pass(run: TrainingRun, trial: Context) -> float:
 def train_in_turns(run: TrainingRun, trial: Context, step_s: float) -> dict[str, float]:
     """Train in turns, whole or until the round has enough slices; return the metrics.
 
-    A step takes about `step_s`. What follows a whole training is a turn of its own. Raise
-    `NonFinite` if a loss or metric is NaN or infinite after an epoch, `CompiledWhileTimed` if the
-    warm-up missed something.
+    A step takes about `step_s`. What follows a whole training is a turn of its own. The user's
+    callbacks are called in a whole training only: slices are parts of endless passes, without
+    validation. Raise `NonFinite` if a loss or metric is NaN or infinite after an epoch,
+    `CompiledWhileTimed` if the warm-up missed something.
     """
     framework = run.model.witness.framework
 
@@ -81,12 +84,18 @@ def train_in_turns(run: TrainingRun, trial: Context, step_s: float) -> dict[str,
     )
     is_full = trial.measure == "full"
     validation = run.validation_feed.for_validation() if is_full else {}
+    callbacks: Sequence[Any] = ()
+    if is_full and run.make_callbacks is not None:
+        with trial.phase("callbacks"):
+            callbacks = run.make_callbacks()
     if not clock.begin(step_s):
         return {}
     framework.reset_peak_memory()
     with (
-        keras_clocks.expect_nothing_compiled(run.model),
-        keras_clocks.FitInTurns(run.model, clock) as turns,
+        keras_clocks.expect_nothing_compiled(run.model) as may_compile,
+        keras_clocks.FitInTurns(
+            run.model, clock, EpochCallbacks(callbacks, trial, may_compile)
+        ) as turns,
     ):
         run.fit(
             run.train_feed,
@@ -101,11 +110,14 @@ def train_in_turns(run: TrainingRun, trial: Context, step_s: float) -> dict[str,
 def evaluate_and_predict(run: TrainingRun, trial: Context) -> dict[str, float]:
     """Evaluate and predict the validation data after a whole training; return the metrics.
 
-    Raise as `train_in_turns`.
+    They include the results of the validation data where callbacks may have restored the weights of
+    an earlier epoch: the last epoch has other ones then. Raise as `train_in_turns`.
     """
     with keras_clocks.expect_nothing_compiled(run.model):
-        _evaluate_and_predict(run, trial)
+        results = _evaluate_and_predict(run, trial)
         metrics = {"evaluate_s": trial.seconds["evaluate"]}
+        if run.make_callbacks is not None and run.plan.learns:
+            metrics |= {f"val_{name}": float(value) for name, value in results.items()}
         if run.takes_one_sample and _SINGLE_PREDICTION not in trial.absent:
             with trial.optional(_SINGLE_PREDICTION):
                 metrics[_SINGLE_PREDICTION] = _predict_one(run, trial)
@@ -138,17 +150,18 @@ def time_single_steps(run: TrainingRun, trial: Context) -> dict[str, float]:
     return step_metrics(seconds)
 
 
-def _evaluate_and_predict(run: TrainingRun, trial: Context) -> None:
+def _evaluate_and_predict(run: TrainingRun, trial: Context) -> dict[str, float]:
+    """Return the loss and the metrics of the validation data."""
     model, feed = run.model, run.validation_feed
     run.synchronise()
     with trial.phase("evaluate"):
-        results = model.evaluate(
+        results: dict[str, float] = model.evaluate(
             **feed.with_targets(), verbose=0, return_dict=True, callbacks=run.callbacks()
         )
         run.synchronise()
     expect_finite(results, "evaluate")
     if _PREDICTION in trial.absent:
-        return
+        return results
     with trial.optional(_PREDICTION):
         with trial.phase("predict"):
             predictions = model.predict(
@@ -157,6 +170,7 @@ def _evaluate_and_predict(run: TrainingRun, trial: Context) -> None:
             run.synchronise()
         total = sum(float(np.sum(array, dtype=np.float64)) for array in arrays_of(predictions))
         expect_finite({"sum of predictions": total}, "predict")
+    return results
 
 
 def _predict_one(run: TrainingRun, trial: Context) -> float:

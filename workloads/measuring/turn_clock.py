@@ -139,17 +139,21 @@ class TurnClock:
                 self._rest("validate")
             self._window = self._trial.begin("validate")
 
-    def end_epoch(self, metrics: Mapping[str, float]) -> bool:
+    def end_epoch(
+        self, metrics: Mapping[str, float], stops: Callable[[], bool] = lambda: False
+    ) -> bool:
         """Close the validation window, and report the epoch; return True if the training is over.
 
-        Raise `NonFinite` if a metric is NaN or infinite.
+        `stops` is called between two windows, and returns whether the epoch is the last one. Raise
+        `NonFinite` if a metric is NaN or infinite.
         """
         if self._is_full:
             self._report_epoch(metrics)
         else:
             expect_finite(metrics, f"pass {self.epochs}")
+        is_stopped = stops()
         self.epochs += 1
-        is_last = self._is_full and self.epochs == self._plan.epochs
+        is_last = self._is_full and (is_stopped or self.epochs == self._plan.epochs)
         if self._is_slice_over:
             self._passes_in_slice = 0
             if not is_last and (steps := self._rest("train")):
@@ -175,6 +179,7 @@ class TurnClock:
             metrics |= {
                 **self.last_metrics,
                 "train_s": train_s,
+                "train_epochs": float(self.epochs),
                 "train_samples": float(self.epochs * self._samples),
                 "step_ms": 1_000 * step_s,
             }

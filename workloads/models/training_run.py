@@ -1,5 +1,6 @@
 """A model with the data and the plan of its training, as `fit` takes them. Imports Keras."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,9 +41,10 @@ class StartState:
 class TrainingRun:
     """A model with its data and plan: `train` is already in the trial's batch order.
 
-    `flops_per_sample` counts a training step; None if it cannot be counted. A stateful model keeps
-    its states from batch to batch; they are reset at the start of every epoch and of every
-    evaluation. The feeds are all of the data, and short parts that have every batch shape.
+    `flops_per_sample` counts a training step; None if it cannot be counted. `make_callbacks`
+    returns the user's callbacks for a whole training, if there are any. A stateful model keeps its
+    states from batch to batch; they are reset at the start of every epoch and of every evaluation.
+    The feeds are all of the data, and short parts that have every batch shape.
     """
 
     model: WitnessedModel
@@ -51,6 +53,7 @@ class TrainingRun:
     validation: Samples
     device: Device = "cpu"
     flops_per_sample: float | None = None
+    make_callbacks: Callable[[], Sequence[Any]] | None = None
     train_feed: Feed = field(init=False)
     validation_feed: Feed = field(init=False)
     short_train_feed: Feed = field(init=False)

@@ -88,6 +88,12 @@ class Task(Generic[SettingsType, DataType]):
     phases of its own (`trial.phase`) and store texts (`trial.artifact`).
     """
 
+    callbacks: Callable[[SettingsType], list[Any]] | None = None
+    """Returns new Keras callbacks for a whole training, which work at the edges of its epochs.
+
+    Called once in a trial, after the warm-up; never for a trial in slices.
+    """
+
     timed: Timed = "training"
     """What is timed: training as by Keras' `fit`, or passes of the model over its first batch."""
 

@@ -298,6 +298,7 @@ PHASES = (
     "train_s",
     "timed_s",
     "validate_s",
+    "callbacks_s",
     "evaluate_s",
     "predict_s",
 )

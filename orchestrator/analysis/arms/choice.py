@@ -21,6 +21,9 @@ from orchestrator.core.trial import FinishedTrial
 
 _ROUNDING = 1e-9
 
+_WORK = "train_samples"
+"""The work of which `train_s` is the time: a callback may have stopped a training early."""
+
 Candidacy: TypeAlias = Literal["chosen", "equal", "worse", "left out"]
 
 
@@ -45,8 +48,8 @@ class ArmChoice:
 
     Attributes:
         metric: The metric to optimize.
-        time_metric: The first metric in `TIE_BREAKERS` that all equal arms have; None if they
-            share none.
+        time_metric: The first metric in `TIE_BREAKERS` that all equal arms have, of equal work;
+            None if they share none.
         leading: The config and arm with the best value. It decides the config.
         chosen: The fastest arm on this config that is as good as the leading one: it computes the
             same from equal starts, or its value is within the margin.
@@ -104,7 +107,9 @@ def choose_arm(  # noqa: PLR0913
     times = {point.arm: means(repeats_of[point.arm], TIE_BREAKERS) for point in on_config}
     equal = [point for point in on_config if is_equal(point)]
     worse = sorted((point for point in on_config if not is_equal(point)), key=cost)
-    measured = (name for name in TIE_BREAKERS if all(name in times[point.arm] for point in equal))
+    trained = {means(repeats_of[point.arm], [_WORK]).get(_WORK) for point in equal}
+    usable = [name for name in TIE_BREAKERS if name != "train_s" or len(trained) == 1]
+    measured = (name for name in usable if all(name in times[point.arm] for point in equal))
     time_metric = next(measured, None)
 
     def time_of(point: ParetoPoint) -> float | None:

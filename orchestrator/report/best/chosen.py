@@ -47,7 +47,7 @@ from orchestrator.report.names import config_phrase, run_text
 from orchestrator.report.words import QUALIFIERS, busy_text
 from orchestrator.spec import HardwareEntry
 from orchestrator.spec.spec_errors import nearest
-from workloads.metrics import COST_METRICS, METRICS, find_metric
+from workloads.metrics import COST_METRICS, METRICS, PER_SAMPLE, find_metric
 from workloads.registry import UnknownWorkload, find_workload
 from workloads.session_functions import SESSION_PACKAGE
 
@@ -250,12 +250,8 @@ def choose(
         spec=_spec_of(record, best.arm, best.config, of_choice),
         time_metric=choice.time_metric,
         arms=choice.arms,
-        per_sample=_PER_SAMPLE.get(wanted, "") if len(batch_sizes) > 1 else "",
+        per_sample=PER_SAMPLE.get(wanted, "") if len(batch_sizes) > 1 else "",
     )
-
-
-_PER_SAMPLE = {"step_ms": "sample_us", "predict_ms": "predict_sample_us"}
-"""The times of a batch, with the time of one sample of it."""
 
 
 def _margin(record: SweepRecord, metric: str, value: float) -> float:
@@ -321,15 +317,19 @@ def _spec_of(
 
 
 def workload_keys(name: str) -> dict[str, str]:
-    """Return the keys of a spec that name this workload: `workload`, or `model` and `data`."""
+    """Return the keys of a spec that name this workload: `workload`, or `model` and its others."""
     try:
         workload = find_workload(name)
     except UnknownWorkload:  # of another version of rnnsweep
         return {"workload": name}
     if workload.model_entry is None:
         return {"workload": name}
-    data = {"data": workload.data_entry} if workload.data_entry else {}
-    return {"model": workload.model_entry, **data}
+    entries = {
+        "model": workload.model_entry,
+        "data": workload.data_entry,
+        "callbacks": workload.callbacks_entry,
+    }
+    return {key: entry for key, entry in entries.items() if entry}
 
 
 def _doubts(chosen: BestConfig) -> tuple[Fact, ...]:
@@ -360,7 +360,8 @@ def _use(chosen: BestConfig) -> str:
 def _use_in_session(chosen: BestConfig) -> str:
     """Return how a sweep of functions of a notebook or a script is run; empty for other code."""
     prefix = f"{SESSION_PACKAGE}:"
-    names = {key: str(chosen.spec.get(key, "")) for key in ("workload", "model", "data")}
+    keys = ("workload", "model", "data", "callbacks")
+    names = {key: str(chosen.spec.get(key, "")) for key in keys}
     functions = ", ".join(
         f'"{key}": {name.removeprefix(prefix)}'
         for key, name in names.items()

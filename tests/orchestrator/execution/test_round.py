@@ -20,6 +20,7 @@ from orchestrator.execution.round import RunningRound
 from orchestrator.execution.telemetry.node_gauge import Taken
 from orchestrator.execution.trainer_pool import CpuClaims, TrainerPool
 from tests.building.jobs import build_job
+from workloads.protocol import SliceDone
 from workloads.turns import step_seconds
 
 QUICK = Timing(interval=0.05, least=6, most=6, slice_s=0.01)
@@ -216,6 +217,20 @@ def test_turns_that_others_disturbed_are_set_aside_as_long_as_eight_remain(
         others = {0: 5.0, 3: 5.0, 5: 100 * (5 * 0.8 + 7 * 0.1) / 24}
         busy = others[len(disturbed)]
         assert outcome.metrics["others_cpu_pct"] == pytest.approx(busy)
+
+
+@pytest.mark.parametrize(("shared", "set_aside"), [(9, (9, 10, 11)), (7, ())])
+def test_turns_after_the_end_of_another_training_do_not_count_if_eight_remain(
+    trainers: TrainerPool, shared: int, set_aside: tuple[int, ...]
+) -> None:
+    own_model = "mine:build with mine:load"
+    running = round_of(trainers, job_of(own_model, "torch/auto", "torch/fused", measure="full"))
+    stopped, longer = running._trials
+    for trial, turns in ((stopped, shared), (longer, 12)):
+        trial.slices = dict.fromkeys(range(turns), SliceDone(1, 0.1))
+        trial.trial_run.slices = [*trial.slices.values()]
+    assert running._finish_command(longer).set_aside == set_aside
+    assert running._finish_command(stopped).set_aside == ()
 
 
 def config_of(job: Job) -> dict[str, str]:

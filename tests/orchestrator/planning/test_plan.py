@@ -19,6 +19,7 @@ from tests.building.hardware import build_node
 from tests.building.specs import build_spec
 from tests.nvml.simulated import SimulatedGpu, SimulatedNvml
 from workloads.model_facts import ModelFacts
+from workloads.own_code import code_in
 
 ROOT = Path(__file__).resolve().parents[3]
 FUSED = ["tensorflow/portable", "tensorflow/cudnn"]
@@ -128,6 +129,51 @@ def test_the_order_of_the_batches_is_shown(
     text = describe_plan(wanted.with_inspections(facts), make_plan(wanted, machine()))
     lines = [line for line in text.splitlines() if "batches" in line]
     assert [all(word in line for word in words) for line in lines] == [True] * bool(words)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, ["without the callbacks of fit at mine.py:4: EarlyStopping", "callbacks: mine:"]),
+        ({"callbacks": "mine:make"}, ["(mine:make): EarlyStopping, CSVLogger"]),
+        ({"callbacks": "mine:make", "measure": "timing"}, ["not called: EarlyStopping"]),
+    ],
+)
+def test_callbacks_are_shown_and_how_to_have_those_of_the_file(
+    changes: dict[str, Any], words: list[str], tmp_path: Path
+) -> None:
+    source = "import keras\ndef build(): ...\ndef train():\n    build().fit(callbacks=[{}])\n"
+    (tmp_path / "mine.py").write_text(source.format("keras.callbacks.EarlyStopping()"))
+    wanted = spec_of(workload=None, model="mine:build", data="mine:build", settings={}, **changes)
+    facts = {"tensorflow": ModelFacts(("loss",), "", (), callbacks=("EarlyStopping", "CSVLogger"))}
+    with code_in(tmp_path):
+        text = describe_plan(wanted.with_inspections(facts), make_plan(wanted, machine()))
+    lines = [line for line in text.splitlines() if "callbacks" in line]
+    assert [all(word in line for word in words) for line in lines] == [True]
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_warned"),
+    [
+        ({"space": {"batch_size": [16, 32, 64]}}, True),
+        (
+            {
+                "space": {"batch_size": [16, 32, 64]},
+                "objectives": {"samples_per_s": "maximize"},
+            },
+            False,
+        ),
+        ({"space": {"units": [8, 16, 32]}}, False),
+        ({"variants": [{"batch_size": 32}, {"batch_size": 64}]}, True),
+        ({"variants": [{"cell": "lstm"}, {"cell": "gru"}]}, False),
+    ],
+)
+def test_an_objective_per_batch_warns_of_unlike_batches(
+    changes: dict[str, Any], *, is_warned: bool
+) -> None:
+    wanted = spec_of(**{"objectives": {"step_ms": "minimize"}, **changes})
+    text = describe_plan(wanted, make_plan(wanted, machine()))
+    assert ("samples_per_s: maximize" in text) == is_warned
 
 
 LISTED = {"sampler": None, "space": None, "configs": [{"units": 8}, {"units": 9}]}

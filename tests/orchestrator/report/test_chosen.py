@@ -9,7 +9,13 @@ from orchestrator.analysis.summary import summarise
 from orchestrator.core.arms import Arm, HardwareUse, Usage
 from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
-from orchestrator.report.best.chosen import Limit, choice_document, choose, to_yaml
+from orchestrator.report.best.chosen import (
+    Limit,
+    choice_document,
+    choose,
+    to_yaml,
+    workload_keys,
+)
 from orchestrator.report.formats.tracker_values import to_metrics
 from orchestrator.spec import parse_spec
 from tests.building.arms import ARMS_OF_CELLS, CPU, LSTM, UNROLL, XLA
@@ -142,6 +148,22 @@ def test_arms_of_equal_mathematics_and_starts_are_equal_whatever_they_reached(
     assert summary.best and summary.best.chosen.arm == arm
 
 
+@pytest.mark.parametrize(("samples", "arm"), [(400.0, XLA), (800.0, UNROLL)])
+def test_the_time_of_unlike_work_is_no_reason_to_choose_an_arm(samples: float, arm: Arm) -> None:
+    """A callback may stop one arm earlier than another: then a step decides."""
+    figures = {XLA: (4.0, 2.0, 400.0), UNROLL: (8.0, 1.0, samples)}
+    trials = [
+        build_trial(0, arm, val_accuracy=0.9, train_s=train_s, step_ms=step_ms, train_samples=work)
+        for arm, (train_s, step_ms, work) in figures.items()
+    ]
+    assert choose(build_record(trials, (XLA, UNROLL))).arm == arm
+
+
+def test_the_spec_of_a_choice_names_the_callbacks() -> None:
+    entries = {"model": "mine:build", "data": "mine:load", "callbacks": "mine:callbacks"}
+    assert workload_keys(" with ".join(entries.values())) == entries
+
+
 @pytest.mark.parametrize(
     ("metric", "limits", "message"),
     [
@@ -213,7 +235,7 @@ def test_the_spec_of_functions_of_a_session_names_them_in_place_of_their_names()
     assert "code()" not in str(choose(record)), "which refuses an implementation of a user's own"
 
 
-@pytest.mark.parametrize(("sizes", "metric"), [((32, 64), "sample_us"), ((32, 32), "")])
+@pytest.mark.parametrize(("sizes", "metric"), [((32, 64), "samples_per_s"), ((32, 32), "")])
 def test_times_of_unlike_batches_are_to_be_compared_per_sample(
     sizes: tuple[int, ...], metric: str
 ) -> None:

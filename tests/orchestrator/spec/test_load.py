@@ -59,6 +59,10 @@ def test_the_good_spec_is_read() -> None:
         ("model: mine.py", "mine:build with random data"),
         ("model: ./models/mine.py:make", "models.mine:make with random data"),
         ("model: mine.py\ndata: mine.py", "mine:build with mine:load"),
+        (
+            "model: mine.py\ndata: mine.py\ncallbacks: mine.py",
+            "mine:build with mine:load with mine:callbacks",
+        ),
         ("workload: mine.py:run", "mine:run"),
     ],
 )

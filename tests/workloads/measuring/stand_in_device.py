@@ -54,6 +54,7 @@ class Run:
     """A `TrainingRun` of `steps` batches, whose `fit` calls what Keras calls, in its order."""
 
     device, flops_per_sample, batch_size, takes_one_sample = "cpu", 100.0, 4, True
+    make_callbacks: Any = None
 
     def __init__(
         self, machine: Machine, samples: int, *, steps_per_call: int = 1, **changes: Any
@@ -83,9 +84,11 @@ class Run:
     def fit(self, feed: Feed, *callbacks: Any, epochs: int = 1, **validation: Any) -> None:
         model, steps = self.model, -(-len(feed.inputs) // self.batch_size)
         model.stop_training = False
+        for callback in callbacks:
+            callback.model, callback.params = model, {"epochs": epochs}
+            callback.on_train_begin()
         for epoch in range(epochs):
             for callback in callbacks:
-                callback.model = model
                 callback.on_epoch_begin(epoch)
             self.machine.spend(FIXED_S)
             for done in range(0, steps, self.steps_per_call):
@@ -99,7 +102,9 @@ class Run:
             for callback in callbacks:
                 callback.on_epoch_end(epoch, {"loss": self.loss, "val_accuracy": 0.4 * (epoch + 1)})
             if model.stop_training:
-                return
+                break
+        for callback in callbacks:
+            callback.on_train_end()
 
 
 @contextmanager

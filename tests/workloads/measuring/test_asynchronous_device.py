@@ -67,6 +67,7 @@ class AsynchronousRun(Run):
 
     def fit(self, feed: Any, *callbacks: Any, epochs: int = 1, **validation: Any) -> None:
         leave = SimpleNamespace(
+            **dict.fromkeys(("on_train_begin", "on_train_end"), lambda: None),
             on_epoch_begin=lambda _: None,
             on_epoch_end=lambda *_: self.machine.spend(METRICS_S),
         )

@@ -66,6 +66,61 @@ def test_a_whole_training_takes_turns_of_training_and_of_validation(machine: Mac
     assert metrics["step_ms"] == pytest.approx(1_000 * quarter_s / 25)
 
 
+class SpendingCallback:
+    """A user's callback that takes a second at each edge, compiles, and may stop a training."""
+
+    def __init__(self, machine: Machine, last_epoch: int) -> None:
+        self.machine, self.last_epoch = machine, last_epoch
+
+    def set_params(self, params: Any) -> None: ...
+
+    def set_model(self, model: Any) -> None:
+        self.model = model
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        self.machine.spend(1.0)
+
+    on_train_end = on_train_begin
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self.machine.compilations += 1
+        self.machine.spend(1.0)
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self.on_epoch_begin(epoch)
+        logs["learning_rate"] = 0.1
+        self.model.stop_training = epoch == self.last_epoch
+
+
+@pytest.mark.parametrize(("last_epoch", "epochs"), [(0, 1), (5, 2)])
+def test_callbacks_work_outside_of_all_windows_and_may_end_the_turns(
+    machine: Machine, last_epoch: int, epochs: int
+) -> None:
+    trial, events = context(*[Slice(25)] * 10, Finish(), measure="full")
+    run = Run(machine, 400)
+    run.make_callbacks = lambda: [SpendingCallback(machine, last_epoch)]
+    metrics = train(run, trial)
+    rests = [event.before for event in events if isinstance(event, Resting)]
+    assert rests == [*[*["train"] * 4, "validate"] * epochs, "finish"]
+    assert metrics["train_epochs"] == epochs
+    assert metrics["train_s"] == pytest.approx(epochs * (100 * STEP_S + FIXED_S))
+    assert trial.seconds["validate"] == pytest.approx(epochs * VALIDATE_S)
+    assert trial.seconds["callbacks"] == pytest.approx(2 + 2 * epochs)
+    reported = [event.metrics.keys() for event in events if isinstance(event, Epoch)]
+    assert reported == [{"loss", "val_accuracy"}] * epochs
+    run.loss = 0.5
+    assert module("training").evaluate_and_predict(run, trial)["val_loss"] == 0.5
+
+
+def test_a_stop_within_a_slice_of_several_passes_ends_the_slice(machine: Machine) -> None:
+    trial, events = context(Slice(40), Finish(), measure="full")
+    run = Run(machine, 40, epochs=4)
+    run.make_callbacks = lambda: [SpendingCallback(machine, 1)]
+    metrics = train(run, trial)
+    assert [part.steps for part in slices_of(events)] == [20]
+    assert metrics["step_ms"] == pytest.approx(1_000 * (STEP_S + FIXED_S / 10))
+
+
 def test_no_part_of_a_pass_has_the_step_on_a_smaller_batch(machine: Machine) -> None:
     trial, events = context(*[Slice(5)] * 10, Finish(), measure="full")
     metrics = train(Run(machine, 42), trial)  # ten full batches of 4, and one of 2

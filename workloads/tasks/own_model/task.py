@@ -1,4 +1,7 @@
-"""A user's own model as a task: `build(settings)` returns the model, `load(settings)` the data."""
+"""A user's own model as a task: `build(settings)` returns the model, `load(settings)` the data.
+
+A third function may return the callbacks of a training.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +25,17 @@ from workloads.tasks.own_model.settings import OwnModelSettings
 from workloads.tasks.task import Task
 
 UserFunction = Callable[..., Any]
-"""`build` or `load` of a user: it takes the settings, or nothing."""
+"""`build`, `load` or `callbacks` of a user: it takes the settings, or nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnFunctions:
-    """The two functions of a user, and the location of `load`; without it the data are random."""
+    """The functions of a user, and the location of `load`; without it the data are random."""
 
     build: UserFunction
     data_entry: str | None = None
     load: UserFunction | None = None
+    callbacks: UserFunction | None = None
 
     def as_task(self) -> Task[OwnModelSettings, DataSet]:
         """Return the task that trains the model on the data."""
@@ -48,20 +52,36 @@ class OwnFunctions:
             keras.utils.set_random_seed(trial.seed % 2**32)  # whatever `load` has drawn
             return self.build_model(settings.as_user_settings(), trial.timed_work)
 
-        return Task(settings_model=OwnModelSettings, load=load, build=build, plan=plan)
+        def callbacks(settings: OwnModelSettings) -> list[Any]:
+            return self.make_callbacks(settings.as_user_settings())
+
+        return Task(
+            settings_model=OwnModelSettings,
+            load=load,
+            build=build,
+            plan=plan,
+            callbacks=callbacks if self.callbacks else None,
+        )
 
     def build_model(
         self, settings: Mapping[str, Any], timed_work: TimedWork = "train"
     ) -> Any | OwnModule:
         """Return the Keras model or the PyTorch module that `build` returns.
 
-        A Keras model that is to be trained must be compiled. Raise `BadRequest` for anything else.
+        A Keras model that is to be trained must be compiled, and a module has no callbacks. Raise
+        `BadRequest` for anything else.
         """
         import keras  # noqa: PLC0415 - the framework of this process
 
         model = call_with_settings(self.build, settings)
         switch_off_autologging()
         if is_torch_module(model):
+            if self.callbacks is not None:
+                raise BadRequest(
+                    f"{location_of(self.build)}: expected a Keras model, which callbacks work on;"
+                    " received a torch.nn.Module: leave callbacks out of the spec, or use a"
+                    " training loop of your own (docs/own_loop.md)"
+                )
             return with_functions_next_to(self.build, model, location_of(self.build), settings)
         if not isinstance(model, keras.Model):
             raise BadRequest(
@@ -74,6 +94,19 @@ class OwnFunctions:
                 " model.compile(optimizer=…, loss=…) before the function returns"
             )
         return model
+
+    def make_callbacks(self, settings: Mapping[str, Any]) -> list[Any]:
+        """Return the Keras callbacks of one training; none without a function that makes them.
+
+        Raise `BadRequest` for anything but a list of callbacks that work at the edges of epochs.
+        """
+        from workloads.models.epoch_callbacks import expect_epoch_callbacks  # noqa: PLC0415 - Keras
+
+        if self.callbacks is None:
+            return []
+        with visible_packages():
+            made = call_with_settings(self.callbacks, settings)
+        return expect_epoch_callbacks(made, location_of(self.callbacks))
 
     def load_data(self, settings: Mapping[str, Any], batch_size: int) -> DataSet:
         """Return what `load` returns as a data set; raise `DataError` for anything else.

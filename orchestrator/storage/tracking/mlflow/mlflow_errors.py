@@ -10,9 +10,16 @@ from orchestrator.storage.tracking.tracking_errors import ContentRefused, StoreA
 
 _SHOWN = 600  # characters of an error: SQLAlchemy quotes whole statements
 _CONTENT_ERRORS = ("INVALID_PARAMETER_VALUE", "BAD_REQUEST")
+_OK, _UNAUTHORISED, _FORBIDDEN, _NOT_FOUND = 200, 401, 403, 404
 _TOO_LARGE = 413  # HTTP: a proxy or server with a limit on bodies
-_FORBIDDEN, _SERVER_ERROR = 403, 500
+_SERVER_ERROR = 500
 _WRONG_ADDRESSES = ("Invalid url", "Invalid IPv6 URL", "Could not parse SQLAlchemy URL")
+# MLflow 3.17, mlflow/utils/rest_utils.py: verify_rest_response, for answers that are no JSON.
+_FAILED_REQUEST = re.compile(r"API request to endpoint (\S+) failed with error code (\d{3}) !=")
+_NO_JSON = "the response body was not in a valid JSON format"
+_INVALID_HOST = "Invalid Host header"  # mlflow/server/security_utils.py
+_WEB_PAGE = re.compile(r"<(!doctype html|html)\b", re.IGNORECASE)
+_GATEWAY = re.compile(r"too many (50[234]) error responses")  # urllib3, after its retries
 
 
 @contextmanager
@@ -39,7 +46,8 @@ def mlflow_errors_translated(shown: str, *, content: bool = False) -> Iterator[N
 
 def _to_tracking_error(where: str, error: Exception) -> TrackingError:
     """Return an error of MLflow or its server as ours, with what to do next."""
-    received = address.without_mlflow_passwords(one_line(error))[:_SHOWN]
+    text = address.without_mlflow_passwords(one_line(error))
+    received = text[:_SHOWN]
     if "No space left" in received or "disk is full" in received:
         return StoreAway(
             f"MLflow store {where}",
@@ -48,12 +56,27 @@ def _to_tracking_error(where: str, error: Exception) -> TrackingError:
         )
     status = _http_status(error)
     next_step = "Check MLFLOW_TRACKING_URI, and that the store is running and can be reached"
+    request, gateway = _FAILED_REQUEST.search(text), _GATEWAY.search(text)
+    if request and status == _NOT_FOUND:
+        received = f"404 for {where.rstrip('/')}{request[1]}"
+        next_step = (
+            "Correct the path of MLFLOW_TRACKING_URI, or update the server if it is older than the"
+            " MLflow that is installed here"
+        )
+    elif gateway or _WEB_PAGE.search(text):
+        received = f"{gateway[1]}" if gateway else f"{status} with a web page{_title(text)}"
+        next_step = (
+            "A proxy or a login page answers in place of MLflow: check MLFLOW_TRACKING_URI, and"
+            " whether the server behind it is running"
+        )
     if "maintenance mode" in received:
         next_step = "MLflow no longer supports folders as stores: use sqlite:///PATH or a server"
-    elif status == _FORBIDDEN:
+    elif _INVALID_HOST in text:
+        next_step = "Start the server with --allowed-hosts naming the host in this address"
+    elif status in (_UNAUTHORISED, _FORBIDDEN):
         next_step = (
-            "The server forbids this: start it with this host in --allowed-hosts, or check your"
-            " permissions there"
+            "The server does not allow it: set MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME"
+            " and MLFLOW_TRACKING_PASSWORD, to an account that may use this store"
         )
     if isinstance(error, ImportError):
         next_step = "Install the Python package for this database, or correct MLFLOW_TRACKING_URI"
@@ -63,9 +86,17 @@ def _to_tracking_error(where: str, error: Exception) -> TrackingError:
     return kind(f"MLflow store {where}", received.rstrip("."), next_step)
 
 
+def _title(page: str) -> str:
+    """Return the title of a web page in brackets; empty if it has none."""
+    title = re.search(r"<title[^>]*>\s*(.{0,80})", page.partition("</title>")[0], re.IGNORECASE)
+    return f" ({title[1].strip()})" if title else ""
+
+
 def _http_status(error: Exception) -> int | None:
-    if match := re.search(r"failed with error code (\d{3}) !=", str(error)):  # no JSON: a proxy's
-        return int(match[1])
+    if match := _FAILED_REQUEST.search(str(error)):
+        return int(match[2])
+    if _NO_JSON in str(error):
+        return _OK
     if hasattr(error, "get_http_status_code"):  # MLflow's own
         return int(error.get_http_status_code())
     return getattr(getattr(error, "response", None), "status_code", None)  # the HTTP library's

@@ -101,25 +101,43 @@ def test_a_store_that_cannot_be_used_is_reported_soon(
     assert time.monotonic() - started_s < 100
 
 
+_PAGE = "<!DOCTYPE html><html><head><title>\n{}</title></head></html>"
+_MISSING = '{"error_code": "RESOURCE_DOES_NOT_EXIST", "message": "run 403"}'
+_DENIED = '{"error_code": "PERMISSION_DENIED", "message": "Permission denied"}'
+
+
 @pytest.mark.parametrize(
-    ("status", "text", "is_advised"),
+    ("status", "text", "received", "advice", "is_away"),
     [
-        pytest.param(403, "Invalid Host header", True, id="refused by its host"),
+        pytest.param(403, "Invalid Host header", "403", "--allowed-hosts", False, id="its host"),
+        pytest.param(403, _DENIED, "PERMISSION", "MLFLOW_TRACKING_TOKEN", False, id="permission"),
+        pytest.param(401, "", "401", "MLFLOW_TRACKING_PASSWORD", False, id="no login"),
+        pytest.param(404, _MISSING, "run 403", "can be reached", False, id="no such run"),
         pytest.param(
-            404,
-            '{"error_code": "RESOURCE_DOES_NOT_EXIST", "message": "run 403"}',
-            False,
-            id="a number in the name of a run",
+            404, _PAGE.format("404"), "/api/2.0/mlflow/runs/get", "the path", False, id="old server"
         ),
+        pytest.param(200, _PAGE.format("Sign in"), "(Sign in)", "login page", False, id="login"),
+        pytest.param(
+            403, _PAGE.format("Blocked"), "403 with a web page (Blocked)", "TOKEN", False, id="wall"
+        ),
+        pytest.param(502, _PAGE.format("Bad"), "502", "behind it is running", True, id="proxy"),
     ],
 )
-def test_allowed_hosts_are_advised_by_the_status_code(
-    status: int, text: str, is_advised: bool, monkeypatch: pytest.MonkeyPatch
+def test_what_to_do_follows_from_the_answer_of_a_server(
+    status: int,
+    text: str,
+    received: str,
+    advice: str,
+    is_away: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with refusing(status, text) as (store, _), pytest.raises(TrackingError) as caught:
         store.run("1403")
-    assert ("--allowed-hosts" in str(caught.value)) == is_advised
+    _, _, was_received, next_step = caught.value.args
+    assert received in was_received and "<" not in was_received
+    assert advice in next_step
+    assert caught.value.is_away == is_away
 
 
 def test_a_full_disk_is_a_state_that_may_pass_and_no_statement_of_sql() -> None:
