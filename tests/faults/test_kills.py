@@ -103,7 +103,7 @@ def suspend(joining: Home, tmp_path: Path, draw: random.Random, kills: list[str]
         time.sleep(max(0.0, RENEWAL_S + 1 - (time.monotonic() - suspended_s)))
         driver.resume()
         done = command.done().expect(3)
-    assert f"pid {command.pid}" not in done.err and "Another driver" in done.err
+    assert f"pid {command.pid}" not in done.err and "Another machine" in done.err
     other.expect_exactly_once(NAME, 8)
     other.expect_nothing_running()
     assert (other.path / "sweeps").stat().st_mode & 0o777 == 0o700  # in a home that was there

@@ -77,7 +77,7 @@ def test_a_decision_that_was_not_written_is_made_again_by_the_next_start(tmp_pat
         second.journal.append(record)
     text = describe_sweep(tmp_path, "sweep")
     assert f"of {3 * begun} trials ended" in text
-    assert f"enough after {decision.blocks} blocks: every speed-up is known" in text
+    assert f"after {decision.blocks} blocks: every speed-up is known" in text
 
 
 BROKEN = Outcome("failed", 0.0, 1.0, failure=FailureRecord("error", "odd\n  its call"))
@@ -135,7 +135,7 @@ def test_failures_are_not_in_a_row_because_what_was_between_is_timed_again(tmp_p
             )
             sample.session.finish(assignment, *outcomes)
         assert not sample.view.arm_stopped.called
-        assert "is stopped" not in describe_sweep(tmp_path, "mine")
+        assert "was stopped" not in describe_sweep(tmp_path, "mine")
         sample = sample.killed(build_spec_text(THREE, **changes))
 
 

@@ -82,7 +82,7 @@ def test_shakespeare_is_downloaded_by_keras_or_read_from_a_copy(
     with pytest.raises(DataError, match=r"not the text of https.*dataset to 'file'"):
         read_corpus("shakespeare", str(path))
     install_keras()
-    with pytest.raises(DataError, match=r"without network, set settings\.data_path to a copy"):
+    with pytest.raises(DataError, match=r"Without a network, set settings\.data_path to a copy"):
         read_corpus("shakespeare")
 
 

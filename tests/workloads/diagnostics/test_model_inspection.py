@@ -226,7 +226,7 @@ WRONG_MODELS = [
         "a model that is not compiled",
         build="build_uncompiled",
         place="build_uncompiled",
-        text="compiled model",
+        text="the model is not compiled",
     ),
     WrongModel(
         "a model that differs from call to call",

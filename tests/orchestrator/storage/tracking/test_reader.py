@@ -327,7 +327,7 @@ def test_generations_are_separate(home: Path) -> None:
     assert find(address(home), "another") == (0, None, "")
     with pytest.raises(SweepNotFound, match=r"quickstart#3.*quickstart#1, quickstart#2"):
         read_stored_sweep(address(home), "quickstart", 3)
-    with pytest.raises(SweepNotFound, match=r"'quikstart' in .*nearest there: quickstart"):
+    with pytest.raises(SweepNotFound, match=r"'quikstart' in .*quickstart"):
         read_stored_sweep(address(home), "quikstart")
 
 

@@ -150,7 +150,7 @@ def test_what_a_store_that_is_down_lacks_is_recorded_later_except_what_it_refuse
         opened.open(build_opening())
         for trial in TRIALS[:3]:
             opened.queue_trial(trial)
-        with pytest.raises(NotRecorded, match=r"3 finished trials are safe .*received none\. Wait"):
+        with pytest.raises(NotRecorded, match=r"3 finished trials .*no answer\. Wait"):
             opened.drain(0.2, on_trouble=told.append)
         assert told == [str(opened.trouble)]
         assert isinstance(opened.trouble, TrackingError)
