@@ -63,7 +63,8 @@ class ModelFacts:
 
     `metrics` are computed in training, by Keras' names (`loss`, `mae`); validation adds `val_` to
     them. `validation_metrics` are those that only the validation computes, with their `val_`.
-    `data_digest` is None for random data. `import_notes` are sentences on what the import of the
+    `data_digest` is None for random data; `data_types` are the arrays with their types: `y int32`.
+    `import_notes` are sentences on what the import of the
     model's file changed in its process, which each trial sets back. `carried` are the layers or
     attributes that carry a state from batch to batch. `callbacks` are the classes of the user's
     callbacks.
@@ -76,6 +77,7 @@ class ModelFacts:
     import_notes: tuple[str, ...] = ()
     carried: tuple[str, ...] = ()
     callbacks: tuple[str, ...] = ()
+    data_types: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -218,6 +218,18 @@ def _expect_one_folder(name: str) -> None:
 
 def _expect_equal_data(name: str, facts: Mapping[str, ModelFacts]) -> None:
     """Refuse data that differ from backend to backend: the arms could not be compared."""
+    types = {backend: fact.data_types for backend, fact in facts.items()}
+    if len(set(types.values())) > 1:
+        common = set.intersection(*map(set, types.values()))
+        shown = "; ".join(
+            f"{backend}: {', '.join(text for text in texts if text not in common)}"
+            for backend, texts in types.items()
+        )
+        raise OwnModelUnusable(
+            name,
+            f"expected arrays of the same types on every backend; received {shown}: let load"
+            " convert them, such as by numpy.asarray(y, 'int32')",
+        )
     digests = {backend: fact.data_digest for backend, fact in facts.items()}
     if len(set(digests.values())) > 1:
         shown = "; ".join(f"{backend}: {digest}" for backend, digest in digests.items())

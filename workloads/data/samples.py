@@ -88,8 +88,8 @@ def full_batches(samples: Samples, batch_size: int, part: str) -> Samples:
     count = len(samples) - len(samples) % batch_size
     if not count:
         raise DataError(
-            f"{part}: a stateful model needs at least one batch of {batch_size} samples, and there"
-            f" are {len(samples)}: use more data, or a smaller batch_size"
+            f"{part}: the model takes full batches of {batch_size} samples only, and there are"
+            f" {len(samples)}: use more data, or a smaller batch_size"
         )
     return samples.first(count)
 
@@ -102,7 +102,8 @@ def batches_not_finite(data: DataSet, batch_size: int) -> Iterator[tuple[str, Sa
     """Yield a batch of samples with values that are NaN or infinite, of each part that has some.
 
     Each comes with words for where the first one is. Such samples may be meant, for a layer that
-    masks them. A batch has `batch_size` samples; if there are fewer of them, some occur twice.
+    masks them. A batch has `batch_size` samples in the order of the data; if there are fewer of
+    them, some occur twice.
     """
     for part, samples in (("training", data.train), ("validation", data.validation)):
         found = sorted(
@@ -111,7 +112,7 @@ def batches_not_finite(data: DataSet, batch_size: int) -> Iterator[tuple[str, Sa
         if found:
             yield (
                 f"sample {found[0]} of the {part} data",
-                samples.take(np.resize(found, batch_size)),
+                samples.take(np.sort(np.resize(found, batch_size))),
             )
 
 

@@ -44,12 +44,13 @@ from workloads.own_import import OwnModelImport, import_own_model
 from workloads.protocol import Device
 from workloads.registry import find_workload
 from workloads.settings import check_settings
+from workloads.tasks.own_model.loaded import types_of
 from workloads.tasks.own_model.random_data import no_random_data_for_module, random_data
 from workloads.tasks.own_model.settings import OwnModelSettings
 from workloads.tasks.own_model.task import location_of
 
 _MOST_SAMPLES = 8
-"""Samples of the batch that is tried, unless the model takes batches of one size only."""
+"""Samples of the batch that is tried, unless the model takes full batches only."""
 
 _ELEMENTWISE_LOSSES = frozenset(
     {
@@ -211,6 +212,7 @@ class _Inspector:
             tuple(arms),
             carried=stateful_layers(model),
             callbacks=callbacks,
+            data_types=types_of(data.train),
         )
 
     def _inspect_module(
@@ -225,7 +227,13 @@ class _Inspector:
         data = self._load_once(settings, batch_size)
         code = read_code(asked.workload)
         tried = module_inspection.try_module(
-            own, data, location_of(load), asked.timed_work, code, batch_size
+            own,
+            data,
+            location_of(load),
+            asked.timed_work,
+            code,
+            batch_size,
+            self._probes[0].shuffle,
         )
         names = tried.metrics
         _expect_recordable(names, own.location)
@@ -233,7 +241,9 @@ class _Inspector:
         arms = [
             fact
             for index, module in enumerate(modules)
-            for fact in module_inspection.examine_module(module, data, asked.implementations, index)
+            for fact in module_inspection.examine_module(
+                module, data, asked.implementations, index, batch_size
+            )
         ]
         return ModelFacts(
             names[:1],
@@ -241,6 +251,7 @@ class _Inspector:
             tuple(arms),
             validation_metrics=tuple(f"val_{name}" for name in names[1:]),
             carried=tried.carried,
+            data_types=types_of(data.train),
         )
 
     def _inspect_callbacks(self, metrics: Sequence[str]) -> tuple[str, ...]:
@@ -360,13 +371,13 @@ class _Inspector:
 
         shape = getattr(model, "input_shape", None)
         is_fixed = isinstance(shape, tuple) and shape and isinstance(shape[0], int)
-        count = batch_size if is_fixed else min(batch_size, _MOST_SAMPLES)
+        few = batch_size if is_fixed else min(batch_size, _MOST_SAMPLES)
         for layer in model._flatten_layers():
             if getattr(layer, "use_cudnn", False) is True:  # this process sees no GPU
                 layer.use_cudnn = "auto"
         model.run_eagerly = True
         try:
-            names = self._try(model, data.train.first(count), "the first batch")
+            count, names = self._try_few_or_all(model, data.train, few, batch_size)
             extremes = extreme_samples(data, count)
             if extremes is not None:
                 self._try(model, extremes, "the samples with the smallest and largest values")
@@ -375,6 +386,20 @@ class _Inspector:
         finally:
             keras.utils.clear_session()
         return names
+
+    def _try_few_or_all(
+        self, model: Any, samples: Samples, few: int, full: int
+    ) -> tuple[int, tuple[str, ...]]:
+        """Try few samples, or a full batch if few fail; return their number, and the metrics."""
+        try:
+            return few, self._try(model, samples.first(few), "the first batch")
+        except Exception as error:  # a subclass may say nowhere that it takes one size only
+            if few == full or len(samples) < full:
+                raise
+            try:
+                return full, self._try(model, samples.first(full), "the first batch")
+            except Exception:  # noqa: BLE001 - the error of few samples tells as much
+                raise error from None
 
     def _try_without_cudnn(
         self,

@@ -19,7 +19,7 @@ from workloads.failures import BadRequest, DataError, NonFinite, TrialError
 from workloads.implementations import Implementation, parse_implementation
 from workloads.model_facts import ArmFact
 from workloads.modules.calling import call_with
-from workloads.modules.carried_state import find_carried_state, restore_kept
+from workloads.modules.carried_state import find_carried_state, restore_kept, takes_batch
 from workloads.modules.compiling import compile_refusal_reason
 from workloads.modules.module_run import (
     LOW_PRECISION,
@@ -52,42 +52,60 @@ def try_module(
     timed_work: TimedWork,
     code: CodeFiles | None,
     batch_size: int,
+    shuffle: bool | None = None,
 ) -> TriedModule:
     """Run the timed work on a few samples, and validate on them.
 
-    A module that carries a state from batch to batch is tried on two full batches in the order of
-    the data. Samples with values that are NaN or infinite are tried as well. `location` is the
-    function that returned the data. Raise `BadRequest` for functions that do not keep their
-    contract, `DataError` for data that the module does not take, `NonFinite` for a loss, a metric
-    or an output that is NaN or infinite.
+    They are in the order of a trial: at random, unless `shuffle` is False. A module that takes no
+    other size is tried on a full batch, and one that carries a state from batch to batch also on
+    two full batches in the order of the data. Samples with values that are NaN or infinite are
+    tried as well. `location` is the function that returned the data. Raise `BadRequest` for
+    functions that do not keep their contract, `DataError` for data that the module does not take,
+    `NonFinite` for a loss, a metric or an output that is NaN or infinite.
     """
     optimizer = None
     if timed_work == "train":
         expect_loss(own)
         optimizer = make_optimizer(own, own.module)
     trial = _ModuleTrial(own, optimizer, location, code)
-    first = _tensors(own, data.train.first(_MOST_SAMPLES))
-    carried = find_carried_state(own.module, first[0])
-    names = trial.run(first, "the first batch")
+    few = min(_MOST_SAMPLES, batch_size)
+    count = _size_to_try(own, data.train, few, batch_size)
+    in_order = _tensors(own, data.train.first(count))
+    carried = find_carried_state(own.module, in_order[0])
+    if carried or count > few:
+        full_batches(data.train, batch_size, f"{location}: train")
+        full_batches(data.validation, batch_size, f"{location}: validation")
+    if shuffle is False or (carried and not shuffle):
+        names = trial.run(in_order, "the first batch")
+    else:
+        rows = np.random.default_rng(0).permutation(len(data.train))[:count]
+        names = trial.run_shuffled(_tensors(own, data.train.take(rows)), in_order)
     if carried:
         restore_kept(own.module, carried)
         full = full_batches(data.train, batch_size, f"{location}: train").first(2 * batch_size)
-        full_batches(data.validation, batch_size, f"{location}: validation")
         for number in range(len(full) // batch_size):
             batch = full.take(np.arange(number * batch_size, (number + 1) * batch_size))
             trial.run(_tensors(own, batch), f"batch {number + 1}")
-    extremes = extreme_samples(data, _MOST_SAMPLES)
+    extremes = extreme_samples(data, count)
     if extremes is not None:
         restore_kept(own.module, carried)
         trial.run(_tensors(own, extremes), "the samples with the smallest and largest values")
-    for where, samples in batches_not_finite(data, _MOST_SAMPLES):
+    for where, samples in batches_not_finite(data, count):
         restore_kept(own.module, carried)
         trial.run(_tensors(own, samples), f"{where}, which has a NaN or infinite value")
     restore_kept(own.module, carried)
     if optimizer is not None:
-        trial.validate(_tensors(own, data.validation.first(_MOST_SAMPLES)))
+        trial.validate(_tensors(own, data.validation.first(count)))
     restore_kept(own.module, carried)
     return TriedModule(names, tuple(sorted(".".join(filter(None, key)) for key in carried)))
+
+
+def _size_to_try(own: OwnModule, samples: Samples, few: int, full: int) -> int:
+    """Return how many samples a batch to try has: few, unless a module takes full batches only."""
+    for size in (few, full):
+        if takes_batch(own.module, _tensors(own, samples.first(size))[0]):
+            return size
+    return few
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +149,20 @@ class _ModuleTrial:
                 " missing or very large values"
             )
         return () if self.optimizer is None else tuple(values)
+
+    def run_shuffled(self, shuffled: tuple[Any, ...], in_order: tuple[Any, ...]) -> tuple[str, ...]:
+        """Run a batch of shuffled samples; an error says if samples in their order have none."""
+        try:
+            return self.run(shuffled, "the first batch")
+        except TrialError as error:
+            try:
+                self.run(in_order, "the first batch")
+            except TrialError:
+                raise error from None
+            raise type(error)(
+                f"{error}. The samples are shuffled, and in the order of the data they pass: keep"
+                " it by settings.shuffle: false"
+            ) from error
 
     def validate(self, batch: tuple[Any, ...]) -> None:
         """Compute loss and metrics of a batch in eval mode, as the validation of a trial does."""
@@ -216,7 +248,7 @@ def _range_text(tree: Any) -> str:
 
 
 def examine_module(
-    own: OwnModule, data: DataSet, implementations: tuple[str, ...], probe: int
+    own: OwnModule, data: DataSet, implementations: tuple[str, ...], probe: int, batch_size: int
 ) -> Iterator[ArmFact]:
     """Yield whether each implementation can run a module, on each device.
 
@@ -228,15 +260,18 @@ def examine_module(
             implementation = parse_implementation(text)
             reason = module_ineligibility_reason(implementation, device, float_type)
             if reason is None and device == "cpu":
-                reason = _refusal_on_cpu(own, data, implementation)
+                reason = _refusal_on_cpu(own, data, implementation, batch_size)
             yield ArmFact(probe, text, device, reason)
 
 
-def _refusal_on_cpu(own: OwnModule, data: DataSet, implementation: Implementation) -> str | None:
+def _refusal_on_cpu(
+    own: OwnModule, data: DataSet, implementation: Implementation, batch_size: int
+) -> str | None:
     """Return why this machine's CPU cannot run a module in a precision, or compiled."""
     dtype = LOW_PRECISION.get(implementation.precision)
     if dtype is not None:
-        inputs = _tensors(own, data.train.first(_MOST_SAMPLES))[0]
+        size = _size_to_try(own, data.train, _MOST_SAMPLES, batch_size)
+        inputs = _tensors(own, data.train.first(size))[0]
         try:
             with torch.autocast("cpu", dtype):
                 call_with(own.module, inputs)
@@ -249,7 +284,7 @@ def _refusal_on_cpu(own: OwnModule, data: DataSet, implementation: Implementatio
 def _tensors(own: OwnModule, samples: Samples) -> tuple[Any, ...]:
     """Return samples as a batch of tensors, in the float type of the module."""
     typed = with_float_type(samples, float_type_of(own.module))
-    batch: tuple[Any, ...] = map_arrays(torch.as_tensor, packed(typed))
+    batch: tuple[Any, ...] = map_arrays(torch.tensor, packed(typed))  # which may be written into
     return batch
 
 

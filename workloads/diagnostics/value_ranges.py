@@ -58,14 +58,15 @@ def find_unusual_padding(model: Any, data: DataSet) -> str | None:
 def extreme_samples(data: DataSet, count: int) -> Samples | None:
     """Return the training samples with the least and the largest whole numbers, and the most zeros.
 
-    There are `count`; some occur several times. None for data without whole numbers.
+    There are `count`, in the order of the data; some occur several times. None for data without
+    whole numbers.
     """
     rows = list[int]()
     for kind in (data.train.inputs, data.train.targets):
         for array in arrays_of(kind):
             if array.dtype.kind in "iu":
                 rows += _extreme_rows(array)
-    return data.train.take(np.resize([*dict.fromkeys(rows)], count)) if rows else None
+    return data.train.take(np.sort(np.resize([*dict.fromkeys(rows)], count))) if rows else None
 
 
 def _extreme_rows(array: Any) -> list[int]:

@@ -1,6 +1,6 @@
 """The batches that rnnsweep's loop trains a PyTorch module on. Imports PyTorch."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import keras
@@ -11,8 +11,11 @@ from workloads.data.array_trees import map_arrays
 from workloads.data.samples import Samples
 from workloads.protocol import Device
 
-TensorBatches: TypeAlias = "Sequence[Any] | ReadBatches | CopiedAhead"
-"""Batches of tensors on the device, in the samples' order, which can be iterated over again."""
+TensorBatches: TypeAlias = "KeptBatches | ReadBatches | CopiedAhead"
+"""Batches of tensors on the device, in the samples' order, which can be iterated over again.
+
+Each pass gives new tensors, as a `DataLoader` does: a module or a loss may write into them.
+"""
 
 
 def tensor_batches(samples: Samples, batch_size: int, device: Device) -> TensorBatches:
@@ -24,8 +27,20 @@ def tensor_batches(samples: Samples, batch_size: int, device: Device) -> TensorB
     batches = Batches(samples, batch_size)
     if device == "gpu":
         return CopiedAhead(batches)
-    read = ReadBatches(batches)
-    return list(read) if is_in_memory(samples) else read
+    return KeptBatches(batches) if is_in_memory(samples) else ReadBatches(batches)
+
+
+class KeptBatches:
+    """Batches as tensors in the memory of the host, which are cut once."""
+
+    def __init__(self, batches: Batches) -> None:
+        self._batches = list(ReadBatches(batches))
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (map_arrays(torch.clone, batch) for batch in self._batches)
 
 
 class ReadBatches:

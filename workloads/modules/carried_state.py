@@ -1,6 +1,7 @@
 """Tensors that a PyTorch module carries from one batch to the next, such as a hidden state."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import torch
@@ -43,23 +44,14 @@ def find_carried_state(module: nn.Module, inputs: Any) -> KeptTensors:
     the same inputs is the same, or that cannot predict these inputs. Module and random state are
     left as they were.
     """
-    before, was_training = kept_tensors(module), module.training
     outputs, after = list[Any](), dict[tuple[str, str], Any]()
-    gpus = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
-    set_mode(module, training=False)
     try:
-        for _ in range(2):
-            with torch.random.fork_rng([*gpus]), torch.no_grad():
-                torch.manual_seed(0)
-                outputs.append(_tensors(call_with(module, inputs)))
-            after = after or {**kept_tensors(module)}
+        with _left_as_it_was(module) as before:
+            for _ in range(2):
+                outputs.append(_tensors(_predict(module, inputs)))
+                after = after or {**kept_tensors(module)}
     except Exception:  # noqa: BLE001 - its training or validation tells of it
         return {}
-    finally:
-        for name, attribute in kept_tensors(module).keys() - before.keys():
-            delattr(module.get_submodule(name), attribute)
-        restore_kept(module, before)
-        set_mode(module, training=was_training)
     if _are_equal(*outputs):
         return {}
     return {
@@ -67,6 +59,40 @@ def find_carried_state(module: nn.Module, inputs: Any) -> KeptTensors:
         for key, value in after.items()
         if not _are_equal(_tensors(before.get(key)), _tensors(value))
     }
+
+
+def takes_batch(module: nn.Module, inputs: Any) -> bool:
+    """Return True if a module predicts these inputs without an error.
+
+    Module and random state are left as they were.
+    """
+    try:
+        with _left_as_it_was(module):
+            _predict(module, inputs)
+    except Exception:  # noqa: BLE001 - any error of the user's code
+        return False
+    return True
+
+
+@contextmanager
+def _left_as_it_was(module: nn.Module) -> Iterator[KeptTensors]:
+    """Put a module in inference mode; yield its kept tensors, and set both back at the end."""
+    before, was_training = kept_tensors(module), module.training
+    set_mode(module, training=False)
+    try:
+        yield before
+    finally:
+        for name, attribute in kept_tensors(module).keys() - before.keys():
+            delattr(module.get_submodule(name), attribute)
+        restore_kept(module, before)
+        set_mode(module, training=was_training)
+
+
+def _predict(module: nn.Module, inputs: Any) -> Any:
+    gpus = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
+    with torch.random.fork_rng([*gpus]), torch.no_grad():
+        torch.manual_seed(0)
+        return call_with(module, inputs)
 
 
 def _attributes(part: nn.Module) -> Iterator[tuple[str, Any]]:

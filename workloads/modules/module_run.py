@@ -19,7 +19,7 @@ from workloads.failures import BadRequest, NotPossible
 from workloads.modules import compiling
 from workloads.modules.batches import tensor_batches
 from workloads.modules.calling import call_with
-from workloads.modules.carried_state import find_carried_state, restore_kept
+from workloads.modules.carried_state import find_carried_state, restore_kept, takes_batch
 from workloads.modules.flops import ForwardFlops
 from workloads.modules.own_module import OwnModule, set_mode
 from workloads.settings import TrainingPlan
@@ -37,7 +37,8 @@ class ModuleRun:
     Batches have inputs and targets, perhaps with sample weights. A module gets the arrays of a
     tuple as arguments, and the arrays of a dict by their names. A module that carries a state from
     batch to batch has full batches in the order of the data, unless the plan says how to order
-    them; each pass over data begins with the state that the module had when it was built.
+    them; each pass over data begins with the state that the module had when it was built. A module
+    that takes no other size has full batches as well.
 
     Raise `NotPossible` if `torch.compile` is asked for and cannot build a program here, and
     `BadRequest` for a training without a loss, or with an optimizer that needs a closure.
@@ -75,7 +76,7 @@ class ModuleRun:
         if shuffles:
             order = np.random.default_rng([trial.seed, 1]).permutation(len(self.train))
             self.train = reorder(self.train, order)
-        if self._carried:  # it has the shape of a full batch
+        if self._carried or not self._takes_partial_batches(trial):
             self.train = full_batches(self.train, plan.batch_size, "train")
             self.validation = full_batches(self.validation, plan.batch_size, "validation")
         elif trial.measure == "timing" and len(self.train) > plan.batch_size:
@@ -198,6 +199,18 @@ class ModuleRun:
             self.optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
             self.optimizer.zero_grad(set_to_none=True)
         self.framework.restore_random_state(state["random"])
+
+    def _takes_partial_batches(self, trial: Context) -> bool:
+        """Return False if the last batch of an epoch or of an evaluation is too small."""
+        if trial.measure == "timing":  # which has full batches anyway
+            return True
+        size = self.plan.batch_size
+        parts = (part for part in (self.train, self.validation) if len(part) > size)
+        rests = [part.take(np.arange(len(part) - len(part) % size, len(part))) for part in parts]
+        batches = [next(iter(self.feed(rest))) for rest in rests if len(rest)]
+        return all(takes_batch(self.module, batch[0]) for batch in batches) or not takes_batch(
+            self.module, self.first_batch()[0]
+        )
 
     def _count_forward_flops(self) -> float:
         flops, start = ForwardFlops(), self.state()

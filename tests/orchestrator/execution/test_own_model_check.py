@@ -236,6 +236,19 @@ def test_data_that_differ_between_backends_are_refused(answers: dict[str, Inspec
         check()
 
 
+def test_the_arrays_whose_types_differ_between_backends_are_named(
+    answers: dict[str, Inspection],
+) -> None:
+    types = {"tensorflow": "int64", "torch": "int64", "jax": "int32"}
+    for backend, y_type in types.items():
+        arrays = ("x float32", f"y {y_type}")
+        digest = f"{y_type:f<64}"
+        answers[backend] = ModelFacts(("loss", "mae"), digest, (), data_types=arrays)
+    with pytest.raises(OwnModelUnusable, match="jax: y int32") as refused:
+        check(implementations=[f"{backend}/auto" for backend in types])
+    assert "x float32" not in str(refused.value)
+
+
 def test_the_model_is_built_at_both_ends_of_each_parameter_and_for_each_variant() -> None:
     settings = {"window": 5}
     probes = model_probes(build_spec(OWN_MODEL, settings=settings))

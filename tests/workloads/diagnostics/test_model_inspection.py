@@ -15,9 +15,11 @@ MODULE = "tests.workloads.examples.own_models"
 FILE = "tests/workloads/examples/own_models.py"
 
 
-def inspect(trainer: Trainer, build: str, load: str | None, **asked: Any) -> Inspection:
+def inspect(
+    trainer: Trainer, build: str, load: str | None, module: str = MODULE, **asked: Any
+) -> Inspection:
     """Return what the probe `inspect_model` of a warm trainer answers, of two probes of units."""
-    name = own_model_name(f"{MODULE}:{build}", f"{MODULE}:{load}" if load else None)
+    name = own_model_name(f"{module}:{build}", f"{module}:{load}" if load else None)
     settings = {"workload": name, "units": [4, 8], "searched": ["units"], **asked}
     events = trainer.ask(
         "tests.workloads.probes:inspect_model", "tensorflow/portable", settings=settings
@@ -68,6 +70,19 @@ def test_the_arms_that_run_masked_layers_in_a_library_are_known(
 @pytest.mark.parametrize("load", ["load", "load_dataset"])
 def test_a_model_may_wait_for_its_data_to_be_built(trainer: Trainer, load: str) -> None:
     facts = inspect(trainer, "build_unbuilt", load, implementations=["tensorflow/portable"])
+    assert isinstance(facts, ModelFacts)
+    assert {arm.reason for arm in facts.arms} == {None}
+
+
+def test_a_subclass_of_one_batch_size_is_tried_on_a_full_batch(trainer: Trainer) -> None:
+    facts = inspect(
+        trainer,
+        "build_of_one_size",
+        "load",
+        "tests.workloads.examples.subclassed",
+        fixed={"batch_size": 12},
+        implementations=["tensorflow/auto"],
+    )
     assert isinstance(facts, ModelFacts)
     assert {arm.reason for arm in facts.arms} == {None}
 

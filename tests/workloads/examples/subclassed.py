@@ -21,6 +21,18 @@ class Forecaster(keras.Model):
         return self.head(self.lstm(inputs))
 
 
+class OneSize(Forecaster):
+    """A model that knows the size of its batches, which Keras does not."""
+
+    def __init__(self, units: int, batch_size: int) -> None:
+        super().__init__(units)
+        self.batch_size = batch_size
+
+    def call(self, inputs: Any) -> Any:
+        state = [keras.ops.zeros((self.batch_size, self.lstm.units))] * 2
+        return self.head(self.lstm(inputs, initial_state=state))
+
+
 class NeverAlone(keras.layers.Layer):
     """A layer that cannot run a batch of one sample."""
 
@@ -33,6 +45,12 @@ class NeverAlone(keras.layers.Layer):
 def build(settings: Settings) -> Any:
     model = Forecaster(settings["units"])
     model.compile("adam", "mse", metrics=["mae"])
+    return model
+
+
+def build_of_one_size(settings: Settings) -> Any:
+    model = OneSize(settings["units"], settings["batch_size"])
+    model.compile("adam", "mse")
     return model
 
 

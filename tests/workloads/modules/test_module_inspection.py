@@ -100,6 +100,32 @@ def test_a_token_that_an_embedding_lacks_is_found_in_any_sample(torch_trainer: T
     assert "(0 to 20)" in fault.text
 
 
+@pytest.mark.parametrize(
+    ("shuffle", "passes"), [(None, False), (True, False), (False, True)], ids=str
+)
+def test_samples_are_tried_in_the_order_of_a_trial(
+    torch_trainer: Trainer, shuffle: bool | None, passes: bool
+) -> None:
+    found = inspect(
+        torch_trainer,
+        "unusual_modules:build_packing",
+        "unusual_modules:load_from_the_longest",
+        fixed={"shuffle": shuffle},
+    )
+    assert isinstance(found, ModelFacts if passes else ModelFault)
+    assert passes or "settings.shuffle: false" in found.text
+
+
+@pytest.mark.parametrize(("batch_size", "passes"), [(12, True), (20, False)], ids=str)
+def test_a_module_of_one_size_is_tried_on_a_full_batch(
+    torch_trainer: Trainer, batch_size: int, passes: bool
+) -> None:
+    build, load = "unusual_modules:build_of_one_size", "unusual_modules:load"
+    found = inspect(torch_trainer, build, load, fixed={"batch_size": batch_size})
+    assert isinstance(found, ModelFacts if passes else ModelFault)
+    assert passes or "validation: expected at least one batch of 20 samples" in found.text
+
+
 class WrongModule(NamedTuple):
     """Functions that cannot be used, and what is said about them."""
 

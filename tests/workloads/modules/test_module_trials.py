@@ -212,3 +212,28 @@ def test_a_module_with_its_loss_inside_is_trained(torch_trainer: Trainer) -> Non
     events = ask(torch_trainer, build, load=load, settings={"optimizer": "SGD"}, fingerprint=True)
     assert {"loss", "val_loss"} <= result(events).keys()
     assert all(norm > 0 for norm in single_event(events, protocol.Fingerprint).gradient_norms)
+
+
+def test_a_module_of_one_size_has_full_batches(torch_trainer: Trainer) -> None:
+    events = ask(
+        torch_trainer,
+        "unusual_modules:build_of_one_size",
+        load="unusual_modules:load",
+        settings={"batch_size": 12, "timed_steps": 0},
+    )
+    assert result(events)["val_loss"] > 0
+
+
+def test_a_module_may_write_into_its_inputs(torch_trainer: Trainer) -> None:
+    build, load = "unusual_modules:build_writing", "unusual_modules:load"
+    events = ask(torch_trainer, build, load=load, settings={"epochs": 2}, fingerprint=True)
+    assert result(events)["val_loss"] > 0
+
+
+def test_what_a_module_draws_in_python_begins_with_the_training(torch_trainer: Trainer) -> None:
+    build, load = "unusual_modules:build_drawing", "unusual_modules:load"
+    losses = {
+        result(ask(torch_trainer, build, load=load, seed=5, fingerprint=fingerprint))["loss"]
+        for fingerprint in (False, True)
+    }
+    assert len(losses) == 1

@@ -1,10 +1,12 @@
 """PyTorch as the framework of this process. See `workloads.backends.framework.Framework`."""
 
+import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 
 from workloads.backends import framework
@@ -110,13 +112,18 @@ class TorchFramework(framework.Framework):
         return ""
 
     def random_state(self) -> Any:
-        """Return the states of PyTorch's generators, which draw the dropout of a fused stack."""
+        """Return the states of PyTorch's generators, which draw the dropout of a fused stack.
+
+        A step runs the user's Python code: it may draw from the generators of Python and NumPy.
+        """
         gpus = torch.cuda.get_rng_state_all() if self.has_gpu() else []
-        return torch.get_rng_state(), gpus
+        return torch.get_rng_state(), gpus, random.getstate(), np.random.get_state()
 
     def restore_random_state(self, state: Any) -> None:
-        cpu, gpus = state
+        cpu, gpus, of_python, of_numpy = state
         torch.set_rng_state(cpu)
+        random.setstate(of_python)
+        np.random.set_state(of_numpy)
         if gpus:
             torch.cuda.set_rng_state_all(gpus)
 

@@ -79,6 +79,13 @@ def digest_of(*parts: Samples) -> str:
     return digest.hexdigest()
 
 
+def types_of(samples: Samples) -> tuple[str, ...]:
+    """Return the arrays of samples with their types, such as `x[0] float32`."""
+    trees = zip(_PARTS, (samples.inputs, samples.targets, samples.weights), strict=True)
+    named = (pair for kind, tree in trees for pair in named_arrays(tree, kind))
+    return tuple(f"{name} {array.dtype}" for name, array in named)
+
+
 def seed_loading() -> None:
     """Seed the generators that a user's `load` may draw from: all arms must read the same data.
 
@@ -269,7 +276,8 @@ def _expect_like(training: Samples, validation: Samples, location: str) -> None:
             ]
             raise DataError(
                 f"{location}: the {kind} for validation ({received[1] or 'none'}) have another form"
-                f" than for training ({received[0]})"
+                f" than for training ({received[0]}). Two tuples are a pair for training and"
+                " validation: return several inputs or outputs as a list or dict"
             )
 
 
