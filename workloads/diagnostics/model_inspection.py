@@ -20,7 +20,7 @@ from workloads.backends.loading import load_framework
 from workloads.backends.stack_call import LEFT_PADDED
 from workloads.data.array_trees import arrays_of, is_single_array, shapes_text
 from workloads.data.class_weights import with_class_weights
-from workloads.data.samples import DataSet, Samples, batches_not_finite
+from workloads.data.samples import DataSet, Samples, batches_not_finite, full_batches
 from workloads.diagnostics.failed_pass import failed_pass
 from workloads.diagnostics.value_ranges import (
     extreme_samples,
@@ -47,9 +47,6 @@ from workloads.settings import check_settings
 from workloads.tasks.own_model.random_data import no_random_data_for_module, random_data
 from workloads.tasks.own_model.settings import OwnModelSettings
 from workloads.tasks.own_model.task import location_of
-
-_MOST_SAMPLES = 8
-"""Samples of the batch that is tried, unless the model takes batches of one size only."""
 
 _ELEMENTWISE_LOSSES = frozenset(
     {
@@ -204,7 +201,10 @@ class _Inspector:
             arms += self._examine(self._with_initial_weights(probe, data), index)
         if not has_data:
             return ModelFacts((), None, tuple(arms))
-        return ModelFacts(metrics, data.digest, tuple(arms), carried=stateful_layers(model))
+        carried = tuple(layer.name for layer in stateful_layers(model))
+        if carried:
+            self._expect_full_batches(data, batch_size)
+        return ModelFacts(metrics, data.digest, tuple(arms), carried=carried)
 
     def _inspect_module(
         self, own: OwnModule, settings: Mapping[str, Any], batch_size: int
@@ -226,14 +226,21 @@ class _Inspector:
         arms = [
             fact
             for index, module in enumerate(modules)
-            for fact in module_inspection.examine_module(module, data, asked.implementations, index)
+            for fact in module_inspection.examine_module(
+                module, data, asked.implementations, index, self._probes[index].batch_size
+            )
         ]
+        graphs = None
+        running = {arm.implementation for arm in arms if arm.reason is None}
+        if any("compile" in parse_implementation(text).options for text in running):
+            graphs = module_inspection.find_graphs(own, data, asked.timed_work, batch_size)
         return ModelFacts(
             names[:1],
             data.digest,
             tuple(arms),
             validation_metrics=tuple(f"val_{name}" for name in names[1:]),
             carried=tried.carried,
+            graphs=graphs,
         )
 
     def _build(self, settings: Mapping[str, Any]) -> Any:
@@ -318,16 +325,21 @@ class _Inspector:
             except BadRequest as error:
                 raise BadRequest(f"{location}: {error}") from error
 
+    def _expect_full_batches(self, data: DataSet, batch_size: int) -> None:
+        """Raise `DataError` for data without a full batch, which a carried state needs."""
+        assert self._functions.load is not None  # random data are full batches
+        location = location_of(self._functions.load)
+        for name, samples in (("train", data.train), ("validation", data.validation)):
+            full_batches(samples, batch_size, f"{location}: {name}")
+
     def _try_one_batch(self, model: Any, data: DataSet, batch_size: int) -> tuple[str, ...]:
-        """Compute the loss and the metrics of the first samples; return their names.
+        """Compute the loss and the metrics of the first batch; return their names.
 
         Samples with values that are NaN or infinite are tried as well.
         """
         import keras  # noqa: PLC0415 - the framework of this process
 
-        shape = getattr(model, "input_shape", None)
-        is_fixed = isinstance(shape, tuple) and shape and isinstance(shape[0], int)
-        count = batch_size if is_fixed else min(batch_size, _MOST_SAMPLES)
+        count = min(batch_size, len(data.train))  # a layer may be written for this size alone
         for layer in model._flatten_layers():
             if getattr(layer, "use_cudnn", False) is True:  # this process sees no GPU
                 layer.use_cudnn = "auto"

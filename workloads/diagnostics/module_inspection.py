@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,10 +17,11 @@ from workloads.diagnostics.value_ranges import extreme_samples
 from workloads.eligibility import module_ineligibility_reason
 from workloads.failures import BadRequest, DataError, NonFinite, TrialError
 from workloads.implementations import Implementation, parse_implementation
-from workloads.model_facts import ArmFact
+from workloads.model_facts import ArmFact, GraphCounts
+from workloads.modules import compiling
+from workloads.modules.batches import to_tensor
 from workloads.modules.calling import call_with
-from workloads.modules.carried_state import find_carried_state, restore_kept
-from workloads.modules.compiling import compile_refusal_reason
+from workloads.modules.carried_state import find_carried_state, kept_tensors, restore_kept
 from workloads.modules.module_run import (
     LOW_PRECISION,
     expect_loss,
@@ -31,7 +32,6 @@ from workloads.modules.own_module import OwnModule, set_mode
 from workloads.own_code import CodeFiles, describe_error
 from workloads.protocol import Device, TimedWork
 
-_MOST_SAMPLES = 8
 _DEVICES: tuple[Device, ...] = ("cpu", "gpu")
 
 
@@ -53,7 +53,7 @@ def try_module(
     code: CodeFiles | None,
     batch_size: int,
 ) -> TriedModule:
-    """Run the timed work on a few samples, and validate on them.
+    """Run the timed work on the first batch, and validate on another.
 
     A module that carries a state from batch to batch is tried on two full batches in the order of
     the data. Samples with values that are NaN or infinite are tried as well. `location` is the
@@ -66,7 +66,8 @@ def try_module(
         expect_loss(own)
         optimizer = make_optimizer(own, own.module)
     trial = _ModuleTrial(own, optimizer, location, code)
-    first = _tensors(own, data.train.first(_MOST_SAMPLES))
+    size = min(batch_size, len(data.train))  # a module may be written for this size alone
+    first = _tensors(own, data.train.first(size))
     carried = find_carried_state(own.module, first[0])
     names = trial.run(first, "the first batch")
     if carried:
@@ -76,16 +77,16 @@ def try_module(
         for number in range(len(full) // batch_size):
             batch = full.take(np.arange(number * batch_size, (number + 1) * batch_size))
             trial.run(_tensors(own, batch), f"batch {number + 1}")
-    extremes = extreme_samples(data, _MOST_SAMPLES)
+    extremes = extreme_samples(data, size)
     if extremes is not None:
         restore_kept(own.module, carried)
         trial.run(_tensors(own, extremes), "the samples with the least and the largest values")
-    for where, samples in batches_not_finite(data, _MOST_SAMPLES):
+    for where, samples in batches_not_finite(data, size):
         restore_kept(own.module, carried)
         trial.run(_tensors(own, samples), f"{where}, which has a value that is NaN or infinite")
     restore_kept(own.module, carried)
     if optimizer is not None:
-        trial.validate(_tensors(own, data.validation.first(_MOST_SAMPLES)))
+        trial.validate(_tensors(own, data.validation.first(batch_size)))
     restore_kept(own.module, carried)
     return TriedModule(names, tuple(sorted(".".join(filter(None, key)) for key in carried)))
 
@@ -219,7 +220,11 @@ def _range_text(tree: Any) -> str:
 
 
 def examine_module(
-    own: OwnModule, data: DataSet, implementations: tuple[str, ...], probe: int
+    own: OwnModule,
+    data: DataSet,
+    implementations: tuple[str, ...],
+    probe: int,
+    batch_size: int,
 ) -> Iterator[ArmFact]:
     """Yield whether each implementation can run a module, on each device.
 
@@ -231,28 +236,39 @@ def examine_module(
             implementation = parse_implementation(text)
             reason = module_ineligibility_reason(implementation, device, float_type)
             if reason is None and device == "cpu":
-                reason = _refusal_on_cpu(own, data, implementation)
+                reason = _refusal_on_cpu(own, data.train.first(batch_size), implementation)
             yield ArmFact(probe, text, device, reason)
 
 
-def _refusal_on_cpu(own: OwnModule, data: DataSet, implementation: Implementation) -> str | None:
+def find_graphs(
+    own: OwnModule, data: DataSet, timed_work: TimedWork, batch_size: int
+) -> GraphCounts:
+    """Return what `torch.compile` would make of a module for the timed work."""
+    set_mode(own.module, training=timed_work == "train")
+    with nullcontext() if timed_work == "train" else torch.no_grad():
+        return compiling.find_graphs(own.module, _tensors(own, data.train.first(batch_size))[0])
+
+
+def _refusal_on_cpu(own: OwnModule, batch: Samples, implementation: Implementation) -> str | None:
     """Return why this machine's CPU cannot run a module in a precision, or compiled."""
     dtype = LOW_PRECISION.get(implementation.precision)
     if dtype is not None:
-        inputs = _tensors(own, data.train.first(_MOST_SAMPLES))[0]
+        inputs, before = _tensors(own, batch)[0], kept_tensors(own.module)
         try:
             with torch.autocast("cpu", dtype):
                 call_with(own.module, inputs)
         except RuntimeError as error:
             line = str(error).splitlines()[0]
             return f"the module cannot compute in {implementation.precision} here: {line}"
-    return compile_refusal_reason("cpu") if "compile" in implementation.options else None
+        finally:
+            restore_kept(own.module, before)
+    return compiling.compile_refusal_reason("cpu") if "compile" in implementation.options else None
 
 
 def _tensors(own: OwnModule, samples: Samples) -> tuple[Any, ...]:
     """Return samples as a batch of tensors, in the float type of the module."""
     typed = with_float_type(samples, float_type_of(own.module))
-    batch: tuple[Any, ...] = map_arrays(torch.as_tensor, packed(typed))
+    batch: tuple[Any, ...] = map_arrays(to_tensor, packed(typed))
     return batch
 
 

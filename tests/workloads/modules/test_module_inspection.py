@@ -8,7 +8,7 @@ import pytest
 from tests.workloads.probes import INSPECTION_ADAPTER
 from tests.workloads.shared_trainer import Trainer, result, single_event
 from workloads import protocol
-from workloads.model_facts import Inspection, ModelFacts, ModelFault
+from workloads.model_facts import GraphCounts, Inspection, ModelFacts, ModelFault
 from workloads.registry import own_model_name
 
 EXAMPLES = "tests.workloads.examples"
@@ -56,12 +56,36 @@ def test_a_module_runs_on_pytorch_as_it_is_written(torch_trainer: Trainer) -> No
     assert "as it is written" in str(found["torch/fused"])
 
 
-def test_other_precisions_leave_float64_as_it_is(torch_trainer: Trainer) -> None:
+@pytest.mark.parametrize("kind", ["float64", "bfloat16"])
+def test_a_module_of_another_number_format_runs_in_that_one_only(
+    torch_trainer: Trainer, kind: str
+) -> None:
     asked = ["torch/auto", "torch/auto+bf16", "torch/auto+tf32"]
-    facts = inspect(torch_trainer, "own_modules:build_float64", implementations=asked)
-    found = reasons(facts, "gpu")
+    facts = inspect(torch_trainer, f"own_modules:build_{kind}", implementations=asked)
+    found = reasons(facts, "cpu")
     assert found["torch/auto"] is None
-    assert all("float64" in str(found[text]) for text in asked[1:])
+    assert all(kind in str(found[text]) for text in asked[1:])
+
+
+def test_the_graphs_of_a_compiled_module_are_counted(torch_trainer: Trainer) -> None:
+    def graphs(build: str, implementation: str = "torch/auto+compile") -> GraphCounts | None:
+        build = f"own_modules:{build}"
+        facts = inspect(torch_trainer, build, implementations=[implementation])
+        assert isinstance(facts, ModelFacts)
+        return facts.graphs
+
+    counts = graphs("build_with_decision")
+    assert counts is not None and (counts.graphs, counts.breaks, counts.reason) == (2, 1, None)
+    assert "branch" in counts.causes[0]
+    of_library = graphs("build")
+    assert of_library is not None and of_library.graphs == 0 and of_library.causes
+    assert graphs("build", "torch/auto") is None
+
+
+def test_a_module_for_one_batch_size_is_tried_with_it(torch_trainer: Trainer) -> None:
+    fixed = {"batch_size": 12}
+    facts = inspect(torch_trainer, "own_modules:build_for_one_size", fixed=fixed)
+    assert isinstance(facts, ModelFacts)
 
 
 def test_predictions_need_no_loss(torch_trainer: Trainer) -> None:
@@ -116,7 +140,7 @@ class WrongModule(NamedTuple):
 WRONG_MODULES = [
     WrongModule("no loss", build="bare_modules:build", text="a function loss(outputs, targets)"),
     WrongModule(
-        "a loss for each sample", build="wrong_losses:build", text="a tensor of shape (8, 1)"
+        "a loss for each sample", build="wrong_losses:build", text="a tensor of shape (28, 1)"
     ),
     WrongModule(
         "an optimizer with a closure",
@@ -139,7 +163,7 @@ WRONG_MODULES = [
         "data of another shape",
         load="own_modules:load_wide",
         place="load_wide",
-        text="received x of shape (8, 5, 4) and y of shape (8, 1)",
+        text="received x of shape (32, 5, 4) and y of shape (32, 1)",
     ),
     WrongModule(
         "a backward pass that fails",
