@@ -345,12 +345,12 @@ class _Inspector:
                 layer.use_cudnn = "auto"
         model.run_eagerly = True
         try:
+            for which, batch in batches_not_finite(data, count):  # the most exact message is first
+                self._try(model, batch, f"{which}, which has a value that is NaN or infinite")
             names = self._try(model, data.train.first(count), "the first batch")
             extremes = extreme_samples(data, count)
             if extremes is not None:
                 self._try(model, extremes, "the samples with the least and the largest values")
-            for which, batch in batches_not_finite(data, count):
-                self._try(model, batch, f"{which}, which has a value that is NaN or infinite")
         finally:
             keras.utils.clear_session()
         return names

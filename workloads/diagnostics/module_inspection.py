@@ -69,6 +69,9 @@ def try_module(
     size = min(batch_size, len(data.train))  # a module may be written for this size alone
     first = _tensors(own, data.train.first(size))
     carried = find_carried_state(own.module, first[0])
+    for where, samples in batches_not_finite(data, size):  # the most exact message is first
+        trial.run(_tensors(own, samples), f"{where}, which has a value that is NaN or infinite")
+        restore_kept(own.module, carried)
     names = trial.run(first, "the first batch")
     if carried:
         restore_kept(own.module, carried)
@@ -81,9 +84,6 @@ def try_module(
     if extremes is not None:
         restore_kept(own.module, carried)
         trial.run(_tensors(own, extremes), "the samples with the least and the largest values")
-    for where, samples in batches_not_finite(data, size):
-        restore_kept(own.module, carried)
-        trial.run(_tensors(own, samples), f"{where}, which has a value that is NaN or infinite")
     restore_kept(own.module, carried)
     if optimizer is not None:
         trial.validate(_tensors(own, data.validation.first(batch_size)))
