@@ -134,8 +134,10 @@ def run_sweep(  # noqa: PLR0913
         >>> [(trial.config["units"], trial.metrics["loss"]) for trial in result.record.trials]
         [(8, 0.125), (16, 0.0625)]
     """
+    from orchestrator.cluster.connection import this_machine
     from orchestrator.core.stop_signal import Stopped, StopSignal
     from orchestrator.execution.workload_check import check_user_code
+    from orchestrator.hardware import classify
     from orchestrator.scheduling import sweep
     from orchestrator.scheduling.watcher import Watcher
     from orchestrator.spec.reading import refuse_object
@@ -166,6 +168,7 @@ def run_sweep(  # noqa: PLR0913
             on_cluster=address is not None,
             refuse=partial(refuse_object, "the spec", checked),
             tell=_log.warning,
+            hardware=classify(this_machine()) if address is None else None,
         )
         SweepFolder(home_folder, checked.name).make()
         if progress:

@@ -60,10 +60,10 @@ def module_ineligibility_reason(
         return "a PyTorch module runs only on PyTorch: use torch/auto"
     if implementation.kernel != AUTO:
         return "a PyTorch module runs as it is written: use torch/auto, or one of its options"
-    if float_type == "float64" and implementation.precision != "float32":
+    if float_type != "float32" and implementation.precision != "float32":
         return (
-            f"+{implementation.precision} does not change the module's float64 weights: build it in"
-            " float32"
+            f"+{implementation.precision} is for weights in float32, and the module's are"
+            f" {float_type}: build it in float32"
         )
     return ineligibility_reason(implementation, LayerTraits(), device, written_in="torch")
 

@@ -40,6 +40,9 @@ PRECISIONS: tuple[Precision, ...] = ("tf32", "bf16", "fp16")
 DTYPE_POLICIES: Mapping[Precision, str] = {"bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
 """Keras' name for what computes in a precision; the others are its `float32`."""
 
+PRECISION_OF_TYPE: Mapping[str, Precision] = {"bfloat16": "bf16", "float16": "fp16"}
+"""The precision of products whose operands have a type, by its name; others have none."""
+
 MIN_CAPABILITY: Mapping[Precision, float] = {"tf32": 8.0, "bf16": 8.0}
 """The first compute capability of NVIDIA's GPUs with the number format: Ampere's."""
 

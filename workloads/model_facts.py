@@ -15,6 +15,13 @@ from workloads.protocol import Device, TimedWork
 NOT_KEPT = "model_not_kept"
 """The fact of a trial that says why its model could not be kept."""
 
+COMPILED_GRAPHS = "compiled_graphs"
+"""The fact of a trial with `torch.compile` that says how many graphs it compiled."""
+
+GRAPH_BREAKS = "graph_breaks"
+"""The fact of such a trial that says how often the code between two graphs, or instead of one, ran
+as it is written."""
+
 FaultKind: TypeAlias = Literal[
     "refused",  # the functions do not keep their contract, on whatever backend
     "failed",  # their code raised an error, perhaps because of the backend
@@ -58,6 +65,20 @@ class ArmFact:
 
 
 @dataclass(frozen=True, slots=True)
+class GraphCounts:
+    """What `torch.compile` makes of a module.
+
+    `causes` explain the graph breaks, each once. `reason` says why nothing could be counted; None
+    if it was.
+    """
+
+    graphs: int = 0
+    breaks: int = 0
+    causes: tuple[str, ...] = ()
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ModelFacts:
     """An own model on one backend: its metrics, the digest of its data, and what can run it.
 
@@ -67,7 +88,7 @@ class ModelFacts:
     `import_notes` are sentences on what the import of the
     model's file changed in its process, which each trial sets back. `carried` are the layers or
     attributes that carry a state from batch to batch. `callbacks` are the classes of the user's
-    callbacks.
+    callbacks. `graphs` are of a PyTorch module that an arm compiles, else None.
     """
 
     metrics: tuple[str, ...]
@@ -78,6 +99,7 @@ class ModelFacts:
     carried: tuple[str, ...] = ()
     callbacks: tuple[str, ...] = ()
     data_types: tuple[str, ...] = ()
+    graphs: GraphCounts | None = None
 
 
 @dataclass(frozen=True, slots=True)

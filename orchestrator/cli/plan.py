@@ -78,9 +78,15 @@ def plan(
     from orchestrator.storage.home import SweepFolder
     from orchestrator.storage.tracking.trackers import tracking_uri
 
-    checked = check_spec_file(spec, overrides, on_cluster=address is not None, tell=show_progress)
+    nodes = connection.this_machine()
+    checked = check_spec_file(
+        spec,
+        overrides,
+        on_cluster=address is not None,
+        tell=show_progress,
+        hardware=classify(nodes) if address is None and not fleets else None,
+    )
     with contextlib.ExitStack() as stack:
-        nodes = connection.this_machine()
         if address is not None:
             cluster = connection.connect(address, may_be_empty=checked.may_wait)
             nodes = stack.enter_context(cluster)

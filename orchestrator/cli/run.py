@@ -53,7 +53,9 @@ def run(  # noqa: PLR0913, PLR0917  (its options)
     take_over: bool,
 ) -> int:
     """Run or resume the sweep of a SPEC, then report on it."""
+    from orchestrator.cluster.connection import this_machine
     from orchestrator.execution.workload_check import check_spec_file
+    from orchestrator.hardware import classify
     from orchestrator.storage.home import SweepFolder
 
     tell = None if quiet else show_progress  # before what takes seconds
@@ -64,6 +66,7 @@ def run(  # noqa: PLR0913, PLR0917  (its options)
         on_cluster=address is not None,
         tell=tell,
         expect_free=lambda read: SweepFolder(home, read.name).expect_unlocked(),
+        hardware=classify(this_machine()) if address is None else None,
     )
     if not quiet:  # before imports that take seconds
         show(f"{checked.name}: loading Ray and MLflow takes 10 to 60 s\n", err=True)

@@ -205,9 +205,8 @@ def make_bench(
     machine = hardware.classify(this_machine())
     try:
         spec = parse_spec(yaml.safe_dump(data, sort_keys=False), source="bench", folder=Path.cwd())
-        spec, left_out = _only_possible(spec, machine)
         refuse = partial(refuse_object, "bench", spec)
-        spec = check_user_code(spec, on_cluster=False, refuse=refuse, tell=tell)
+        spec = check_user_code(spec, on_cluster=False, refuse=refuse, tell=tell, hardware=machine)
     except SpecError as error:  # its lines and keys are of a spec that nobody wrote
         words = {
             **{f"arms.implementations[{i}]": name for i, name in enumerate(implementations)},
@@ -220,13 +219,13 @@ def make_bench(
             for problem in error.problems
         ]
         raise SpecError(error.source, problems) from None
-    spec, unfit = _only_possible(spec, machine)
+    spec, left_out = _only_possible(spec, machine)
     plan = make_plan(spec, machine)
     if len(classes := {str(arm.hardware_class) for arm in plan.arms}) > 1:
         raise Refusal(
             f"--hardware: expected one of {'; '.join(sorted(classes))}; received {device}"
         )
-    return Bench(spec, plan, Schedule(budget), (*left_out, *unfit))
+    return Bench(spec, plan, Schedule(budget), left_out)
 
 
 def _only_possible(

@@ -260,7 +260,9 @@ def _sweep(
     def load() -> str:
         nonlocal spec
         refuse = partial(refuse_object, spec.name, spec)
-        spec = check_user_code(spec, on_cluster=on_cluster, refuse=refuse)
+        spec = check_user_code(
+            spec, on_cluster=on_cluster, refuse=refuse, hardware=None if on_cluster else classes
+        )
         if not on_cluster:
             find_workload(spec.workload_name).expect_data(spec.settings)
         has_data = spec.model is None or spec.data is not None

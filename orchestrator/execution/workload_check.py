@@ -5,7 +5,7 @@ An own model is built there once on each backend, so that what cannot run is kno
 
 import signal
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,8 @@ from pydantic import ValidationError
 from orchestrator.core.errors import Refusal
 from orchestrator.execution.inspection_cache import remembered
 from orchestrator.execution.trainer_process import trainer_command, trainer_environment
+from orchestrator.hardware import HardwareClass
+from orchestrator.planning.plan import make_plan
 from orchestrator.spec import SweepSpec, load_spec
 from orchestrator.spec.model_probes import model_probes, varied_settings
 from orchestrator.spec.reading import refuse_file
@@ -79,8 +81,9 @@ def check_spec_file(
     on_cluster: bool,
     tell: Callable[[str], None] | None = None,
     expect_free: Callable[[SweepSpec], object] = lambda spec: None,
+    hardware: Sequence[HardwareClass] | None = None,
 ) -> SweepSpec:
-    """Read a spec file, and check it with all code of the user's that it names.
+    """Read a spec file, and check it as `check_user_code` does.
 
     Building an own model takes seconds: `tell` gets a line that says so, and `expect_free` raises
     before it if the sweep cannot start anyway. Raise `SpecError` or another `Refusal` with the
@@ -91,7 +94,7 @@ def check_spec_file(
     if spec.model is not None and tell is not None:
         tell(f"{spec.name}: checking {spec.model} on each backend (10 to 60 s the first time)")
     refuse = partial(refuse_file, path, overrides)
-    return check_user_code(spec, on_cluster=on_cluster, refuse=refuse, tell=tell)
+    return check_user_code(spec, on_cluster=on_cluster, refuse=refuse, tell=tell, hardware=hardware)
 
 
 def check_user_code(
@@ -100,11 +103,14 @@ def check_user_code(
     on_cluster: bool,
     refuse: Refuse,
     tell: Callable[[str], None] | None = None,
+    hardware: Sequence[HardwareClass] | None = None,
 ) -> SweepSpec:
     """Return the spec, with the facts of its own model if it has one.
 
-    Other workloads of the user's are imported. `tell` gets a line, before the import, for code that
-    seems to train while it is imported, and one for each switch of the process that it changes.
+    The model is built for the implementations that can run on `hardware`; for all of them if the
+    hardware is not known. Other workloads of the user's are imported. `tell` gets a line, before
+    the import, for code that seems to train while it is imported, and one for each switch of the
+    process that it changes.
     Raise `WorkloadUnusable` or `OwnModelUnusable` if the code cannot be used, and what `refuse`
     returns if the spec does not fit the model.
     """
@@ -121,7 +127,13 @@ def check_user_code(
     if on_cluster and not read_code(name):  # the nodes have it
         return spec
     _expect_one_folder(name)
-    inspections = inspect_models(spec)
+    implementations = spec.arms.implementations
+    if hardware is not None:
+        possible = {arm.implementation for arm in make_plan(spec, hardware).arms}
+        implementations = tuple(each for each in implementations if each in possible)
+        if not implementations:
+            return spec  # its plan has the reasons
+    inspections = inspect_models(spec, implementations)
     faults = {b: i for b, i in inspections.items() if isinstance(i, ModelFault)}
     facts = {b: i for b, i in inspections.items() if isinstance(i, ModelFacts)}
     if on_cluster and not facts and all(fault.kind == "lacking" for fault in faults.values()):
@@ -142,10 +154,10 @@ def check_user_code(
     return checked
 
 
-def inspect_models(spec: SweepSpec) -> Mapping[str, Inspection]:
-    """Build the own model of a spec on each backend of its arms that is installed here."""
+def inspect_models(spec: SweepSpec, implementations: Iterable[str]) -> Mapping[str, Inspection]:
+    """Build the own model of a spec on each backend of implementations that is installed here."""
     by_backend: dict[str, list[str]] = {}
-    for text in spec.arms.implementations:
+    for text in implementations:
         implementation = parse_implementation(text)
         if _is_installed(implementation):
             by_backend.setdefault(implementation.backend, []).append(text)
@@ -153,12 +165,12 @@ def inspect_models(spec: SweepSpec) -> Mapping[str, Inspection]:
     requests = {
         backend: InspectionRequest(
             spec.workload_name,
-            tuple(implementations),
+            tuple(of_backend),
             tuple(probe.settings for probe in probes),
             varied_settings(spec),
             spec.measure.of,
         )
-        for backend, implementations in by_backend.items()
+        for backend, of_backend in by_backend.items()
     }
     with ThreadPoolExecutor() as threads:
         return dict(zip(requests, threads.map(_inspect, requests.values()), strict=True))

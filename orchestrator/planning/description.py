@@ -12,6 +12,7 @@ from orchestrator.planning.pricing import describe_prices
 from orchestrator.spec import SweepSpec
 from orchestrator.spec.sections import FEWEST_BLOCKS
 from workloads.metrics import PER_SAMPLE, find_metric
+from workloads.model_facts import ModelFacts
 from workloads.script_scan import autologging_calls, callbacks_of_fit
 
 _MOST_NAMED = 3
@@ -27,6 +28,7 @@ def describe_plan(spec: SweepSpec, plan: Plan, stopped: Iterable[str] = ()) -> s
         *(f"  {line}" for line in _data(spec)),
         *(f"  {line}" for line in _order(spec)),
         *(f"  {line}" for line in _callbacks(spec, plan)),
+        *(f"  {line}" for line in _graphs(spec)),
         *(f"  {line}" for line in _left_out(spec)),
         *(f"  {line}" for line in _unlike_batches(spec)),
         *(f"  {line}" for line in (*_models(spec, plan), *_measuring(plan))),
@@ -124,6 +126,20 @@ def _callbacks(spec: SweepSpec, plan: Plan) -> Iterator[str]:
         yield f"callbacks between the epochs ({spec.callbacks}): {names}"
     if any(arm.measure == "timing" for arm in plan.arms):
         yield f"[timing]: callbacks are not called: {names}"
+
+
+def _graphs(spec: SweepSpec) -> Iterator[str]:
+    """Write what `torch.compile` makes of a PyTorch module, and what breaks its graphs."""
+    for found in spec.inspections.values():
+        if not isinstance(found, ModelFacts) or found.graphs is None:
+            continue
+        graphs = found.graphs
+        if graphs.reason is not None:
+            yield f"torch.compile: graphs not counted: {graphs.reason}"
+            continue
+        counts = f"{counted(graphs.graphs, 'graph')}, {counted(graphs.breaks, 'graph break')}"
+        first_cause = f" ({graphs.causes[0]})" if graphs.causes else ""
+        yield f"torch.compile: {counts}{first_cause}"
 
 
 def _left_out(spec: SweepSpec) -> Iterator[str]:

@@ -105,7 +105,7 @@ def arm_ineligibility_reason(
     if workload.names_own_implementations:  # its implementations are names of its own
         return None
     parsed = parse_known_implementation(implementation)
-    if workload.is_own_model and spec.inspections:
+    if workload.is_own_model:
         return own_model_reason(spec, parsed, variant, hardware)
 
     def reason_of(settings: Mapping[str, Any]) -> str | None:
@@ -158,13 +158,15 @@ def own_model_reason(
     variant: Variant | None,
     hardware: HardwareClass,
 ) -> str | None:
-    """Return why an arm cannot run the own model of a spec, which was built on each backend."""
+    """Return why an arm cannot run the own model of a spec.
+
+    Before the model has been built on the arm's backend, only the device and the options decide.
+    """
     inspection = spec.inspections.get(implementation.backend)
     if isinstance(inspection, ModelFault):
         return _backend_reason(spec, implementation.backend, inspection)
-    portable = replace(implementation, kernel="portable")  # the kernel depends on the model
     reason = ineligibility_reason(
-        portable,
+        implementation,
         LayerTraits(),
         hardware.device,
         capability=hardware.compute_capability,

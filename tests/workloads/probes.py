@@ -208,6 +208,30 @@ def stateful(trial: Context) -> dict[str, float]:
     return {**losses, "takes_one_sample": float(plan.takes_one_sample)}
 
 
+def states_inside(trial: Context) -> dict[str, float]:
+    """Return the losses of an own model: twice after a reset of its states, and once without."""
+    from tests.workloads.examples import carrying_layers
+    from workloads.models.layers import stateful_layers
+    from workloads.tasks.own_model.settings import OwnModelSettings
+    from workloads.tasks.own_model.task import OwnFunctions
+
+    build, load = getattr(carrying_layers, trial.settings["build"]), carrying_layers.load_parts
+    task = OwnFunctions(build, "carrying_layers:load_parts", load).as_task()
+    with prepare_framework(trial):
+        data, run = load_and_build(task, OwnModelSettings(units=4, batch_size=8), trial)
+        first, again, continued = (
+            run.model.evaluate(**run.validation_feed.with_targets(), verbose=0, callbacks=callbacks)
+            for callbacks in (run.callbacks(), run.callbacks(), [])
+        )
+        return {
+            "first": first,
+            "again": again,
+            "continued": continued,
+            "layers": float(len(stateful_layers(run.model))),
+            "in_order": float(np.array_equal(run.train.inputs, data.train.inputs)),
+        }
+
+
 def compared_with_bare_keras(trial: Context) -> dict[str, float]:
     from tests.building.plain_keras import build_plain_model
     from workloads.models.prepared import prepare_model

@@ -90,7 +90,7 @@ def with_float_type(samples: Samples, name: str) -> Samples:
     """Return the samples with all floating-point numbers in the format of this name.
 
     Keras' `fit` does so for the arrays that a user passes, but not for batches. Arrays that are not
-    in memory are converted on reading.
+    in memory are converted on reading. NumPy has the format `bfloat16` where Keras is imported.
     """
     dtype, rows = np.dtype(name), np.arange(len(samples))
 

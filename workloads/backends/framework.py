@@ -21,15 +21,12 @@ from workloads.backends.process_settings import ProcessSetting
 from workloads.backends.stack_call import StackCall
 from workloads.context import RecordedFact
 from workloads.failures import NotPossible
-from workloads.implementations import DTYPE_POLICIES, Implementation
+from workloads.implementations import DTYPE_POLICIES, PRECISION_OF_TYPE, Implementation
 from workloads.number_format import OwnNumberFormat
 from workloads.protocol import Device, TimedWork
 from workloads.resources import usable_cpus
 
 BYTES_PER_MIB = 2**20
-
-
-_REDUCED = {"bfloat16": "bf16", "float16": "fp16"}
 
 
 def set_dtype_policy(implementation: Implementation, own: OwnNumberFormat | None = None) -> None:
@@ -114,7 +111,7 @@ class Framework(ABC):
         kind = keras.config.dtype_policy().compute_dtype
         if kind == "float32":
             return implementation.precision
-        return _REDUCED.get(kind, kind)
+        return PRECISION_OF_TYPE.get(kind, kind)
 
     def process_settings(self) -> Iterator[ProcessSetting]:
         """Yield the switches of the process that an arm decides.

@@ -14,12 +14,10 @@ from typing import Any
 
 from workloads.backends.stack_call import SCOPE
 from workloads.context import Context
-from workloads.implementations import MIN_CAPABILITY
+from workloads.implementations import MIN_CAPABILITY, PRECISION_OF_TYPE
 from workloads.protocol import TimedWork
 
 TF32_CAPABILITY = MIN_CAPABILITY["tf32"]
-
-_PRECISIONS = {"bfloat16": "bf16", "float16": "fp16"}
 
 _PART = re.compile(r"recurrent_part_(\d+)")
 
@@ -194,8 +192,8 @@ def identify_kernel(
         return ("mixed",)
     ((kernel, *options),) = kernels
     (kind,) = types
-    if kind in _PRECISIONS:
-        options.append(_PRECISIONS[kind])
+    if kind in PRECISION_OF_TYPE:
+        options.append(PRECISION_OF_TYPE[kind])
     elif tf32 and kind == "float32":
         options.append("tf32")
     return (kernel, *sorted(options))
@@ -229,7 +227,7 @@ def _types_of_steps(counts: PartCounts, part: RecurrentPart) -> set[str]:
 def _precision_without_recurrent_layers(counts: PartCounts, *, tf32: bool) -> tuple[str, ...]:
     """Return the reduced precision of a model's products; its last layer may be in float32."""
     types = {*counts.products, *counts.types}
-    reduced = sorted(_PRECISIONS[kind] for kind in types & _PRECISIONS.keys())
+    reduced = sorted(PRECISION_OF_TYPE[kind] for kind in types & PRECISION_OF_TYPE.keys())
     if reduced:
         return tuple(reduced[:1])
     return ("tf32",) if tf32 and "float32" in types else ()

@@ -20,7 +20,7 @@ from workloads.backends.loading import load_framework
 from workloads.backends.stack_call import LEFT_PADDED
 from workloads.data.array_trees import arrays_of, is_single_array, shapes_text
 from workloads.data.class_weights import with_class_weights
-from workloads.data.samples import DataSet, Samples, batches_not_finite
+from workloads.data.samples import DataSet, Samples, batches_not_finite, full_batches
 from workloads.diagnostics.failed_pass import failed_pass
 from workloads.diagnostics.value_ranges import (
     extreme_samples,
@@ -48,9 +48,6 @@ from workloads.tasks.own_model.loaded import types_of
 from workloads.tasks.own_model.random_data import no_random_data_for_module, random_data
 from workloads.tasks.own_model.settings import OwnModelSettings
 from workloads.tasks.own_model.task import location_of
-
-_MOST_SAMPLES = 8
-"""Samples of the batch that is tried, unless the model takes full batches only."""
 
 _ELEMENTWISE_LOSSES = frozenset(
     {
@@ -206,11 +203,14 @@ class _Inspector:
             arms += self._examine(self._with_initial_weights(probe, data), index)
         if not has_data:
             return ModelFacts((), None, tuple(arms), callbacks=callbacks)
+        carried = tuple(layer.name for layer in stateful_layers(model))
+        if carried:
+            self._expect_full_batches(data, batch_size)
         return ModelFacts(
             metrics,
             data.digest,
             tuple(arms),
-            carried=stateful_layers(model),
+            carried=carried,
             callbacks=callbacks,
             data_types=types_of(data.train),
         )
@@ -242,9 +242,13 @@ class _Inspector:
             fact
             for index, module in enumerate(modules)
             for fact in module_inspection.examine_module(
-                module, data, asked.implementations, index, batch_size
+                module, data, asked.implementations, index, self._probes[index].batch_size
             )
         ]
+        graphs = None
+        running = {arm.implementation for arm in arms if arm.reason is None}
+        if any("compile" in parse_implementation(text).options for text in running):
+            graphs = module_inspection.find_graphs(own, data, asked.timed_work, batch_size)
         return ModelFacts(
             names[:1],
             data.digest,
@@ -252,6 +256,7 @@ class _Inspector:
             validation_metrics=tuple(f"val_{name}" for name in names[1:]),
             carried=tried.carried,
             data_types=types_of(data.train),
+            graphs=graphs,
         )
 
     def _inspect_callbacks(self, metrics: Sequence[str]) -> tuple[str, ...]:
@@ -269,15 +274,15 @@ class _Inspector:
         made = [self._functions.make_callbacks(each) for each in (*settings, settings[0])]
         if {*map(id, made[0])} & {*map(id, made[-1])}:
             raise BadRequest(
-                f"{location}: expected new callbacks from each call; received the same ones twice,"
-                " with what they remember of an earlier training: make them in the function"
+                f"{location}: two calls return the same callbacks, which remember an earlier"
+                " training: make new ones in the function"
             )
         known = (*metrics, *(f"val_{name}" for name in metrics), "learning_rate")
         for callbacks in made if metrics else []:
             if unknown := unknown_monitor(callbacks, known):
                 raise BadRequest(
-                    f"{location}: expected callbacks that monitor a metric of the model"
-                    f" ({', '.join(known[:-1])}); received {unknown[0]} of {unknown[1]!r}"
+                    f"{location}: {unknown[0]} monitors {unknown[1]!r}, which is no metric of the"
+                    f" model ({', '.join(known[:-1])})"
                 )
         return tuple(type(callback).__name__ for callback in made[0])
 
@@ -362,44 +367,35 @@ class _Inspector:
             except BadRequest as error:
                 raise BadRequest(f"{location}: {error}") from error
 
+    def _expect_full_batches(self, data: DataSet, batch_size: int) -> None:
+        """Raise `DataError` for data without a full batch, which a carried state needs."""
+        assert self._functions.load is not None  # random data are full batches
+        location = location_of(self._functions.load)
+        for name, samples in (("train", data.train), ("validation", data.validation)):
+            full_batches(samples, batch_size, f"{location}: {name}")
+
     def _try_one_batch(self, model: Any, data: DataSet, batch_size: int) -> tuple[str, ...]:
-        """Compute the loss and the metrics of the first samples; return their names.
+        """Compute the loss and the metrics of the first batch; return their names.
 
         Samples with values that are NaN or infinite are tried as well.
         """
         import keras  # noqa: PLC0415 - the framework of this process
 
-        shape = getattr(model, "input_shape", None)
-        is_fixed = isinstance(shape, tuple) and shape and isinstance(shape[0], int)
-        few = batch_size if is_fixed else min(batch_size, _MOST_SAMPLES)
+        count = min(batch_size, len(data.train))  # a layer may be written for this size alone
         for layer in model._flatten_layers():
             if getattr(layer, "use_cudnn", False) is True:  # this process sees no GPU
                 layer.use_cudnn = "auto"
         model.run_eagerly = True
         try:
-            count, names = self._try_few_or_all(model, data.train, few, batch_size)
+            for which, batch in batches_not_finite(data, count):  # the most exact message is first
+                self._try(model, batch, f"{which}, which has a NaN or infinite value")
+            names = self._try(model, data.train.first(count), "the first batch")
             extremes = extreme_samples(data, count)
             if extremes is not None:
                 self._try(model, extremes, "the samples with the smallest and largest values")
-            for which, batch in batches_not_finite(data, count):
-                self._try(model, batch, f"{which}, which has a NaN or infinite value")
         finally:
             keras.utils.clear_session()
         return names
-
-    def _try_few_or_all(
-        self, model: Any, samples: Samples, few: int, full: int
-    ) -> tuple[int, tuple[str, ...]]:
-        """Try few samples, or a full batch if few fail; return their number, and the metrics."""
-        try:
-            return few, self._try(model, samples.first(few), "the first batch")
-        except Exception as error:  # a subclass may say nowhere that it takes one size only
-            if few == full or len(samples) < full:
-                raise
-            try:
-                return full, self._try(model, samples.first(full), "the first batch")
-            except Exception:  # noqa: BLE001 - the error of few samples tells as much
-                raise error from None
 
     def _try_without_cudnn(
         self,

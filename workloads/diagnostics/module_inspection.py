@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,10 +17,16 @@ from workloads.diagnostics.value_ranges import extreme_samples
 from workloads.eligibility import module_ineligibility_reason
 from workloads.failures import BadRequest, DataError, NonFinite, TrialError
 from workloads.implementations import Implementation, parse_implementation
-from workloads.model_facts import ArmFact
+from workloads.model_facts import ArmFact, GraphCounts
+from workloads.modules import compiling
+from workloads.modules.batches import to_tensor
 from workloads.modules.calling import call_with
-from workloads.modules.carried_state import find_carried_state, restore_kept, takes_batch
-from workloads.modules.compiling import compile_refusal_reason
+from workloads.modules.carried_state import (
+    find_carried_state,
+    kept_tensors,
+    restore_kept,
+    takes_batch,
+)
 from workloads.modules.module_run import (
     LOW_PRECISION,
     expect_loss,
@@ -31,7 +37,6 @@ from workloads.modules.own_module import OwnModule, set_mode
 from workloads.own_code import CodeFiles, describe_error
 from workloads.protocol import Device, TimedWork
 
-_MOST_SAMPLES = 8
 _DEVICES: tuple[Device, ...] = ("cpu", "gpu")
 
 
@@ -54,7 +59,7 @@ def try_module(
     batch_size: int,
     shuffle: bool | None = None,
 ) -> TriedModule:
-    """Run the timed work on a few samples, and validate on them.
+    """Run the timed work on the first batch, and validate on another.
 
     They are in the order of a trial: at random, unless `shuffle` is False. A module that takes no
     other size is tried on a full batch, and one that carries a state from batch to batch also on
@@ -68,13 +73,15 @@ def try_module(
         expect_loss(own)
         optimizer = make_optimizer(own, own.module)
     trial = _ModuleTrial(own, optimizer, location, code)
-    few = min(_MOST_SAMPLES, batch_size)
-    count = _size_to_try(own, data.train, few, batch_size)
+    count = min(batch_size, len(data.train))  # a module may be written for this size alone
     in_order = _tensors(own, data.train.first(count))
     carried = find_carried_state(own.module, in_order[0])
-    if carried or count > few:
+    if carried or not takes_batch(own.module, _tensors(own, data.train.first(1))[0]):
         full_batches(data.train, batch_size, f"{location}: train")
         full_batches(data.validation, batch_size, f"{location}: validation")
+    for where, samples in batches_not_finite(data, count):  # the most exact message is first
+        trial.run(_tensors(own, samples), f"{where}, which has a NaN or infinite value")
+        restore_kept(own.module, carried)
     if shuffle is False or (carried and not shuffle):
         names = trial.run(in_order, "the first batch")
     else:
@@ -90,22 +97,11 @@ def try_module(
     if extremes is not None:
         restore_kept(own.module, carried)
         trial.run(_tensors(own, extremes), "the samples with the smallest and largest values")
-    for where, samples in batches_not_finite(data, count):
-        restore_kept(own.module, carried)
-        trial.run(_tensors(own, samples), f"{where}, which has a NaN or infinite value")
     restore_kept(own.module, carried)
     if optimizer is not None:
-        trial.validate(_tensors(own, data.validation.first(count)))
+        trial.validate(_tensors(own, data.validation.first(batch_size)))
     restore_kept(own.module, carried)
     return TriedModule(names, tuple(sorted(".".join(filter(None, key)) for key in carried)))
-
-
-def _size_to_try(own: OwnModule, samples: Samples, few: int, full: int) -> int:
-    """Return how many samples a batch to try has: few, unless a module takes full batches only."""
-    for size in (few, full):
-        if takes_batch(own.module, _tensors(own, samples.first(size))[0]):
-            return size
-    return few
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +244,11 @@ def _range_text(tree: Any) -> str:
 
 
 def examine_module(
-    own: OwnModule, data: DataSet, implementations: tuple[str, ...], probe: int, batch_size: int
+    own: OwnModule,
+    data: DataSet,
+    implementations: tuple[str, ...],
+    probe: int,
+    batch_size: int,
 ) -> Iterator[ArmFact]:
     """Yield whether each implementation can run a module, on each device.
 
@@ -260,31 +260,39 @@ def examine_module(
             implementation = parse_implementation(text)
             reason = module_ineligibility_reason(implementation, device, float_type)
             if reason is None and device == "cpu":
-                reason = _refusal_on_cpu(own, data, implementation, batch_size)
+                reason = _refusal_on_cpu(own, data.train.first(batch_size), implementation)
             yield ArmFact(probe, text, device, reason)
 
 
-def _refusal_on_cpu(
-    own: OwnModule, data: DataSet, implementation: Implementation, batch_size: int
-) -> str | None:
+def find_graphs(
+    own: OwnModule, data: DataSet, timed_work: TimedWork, batch_size: int
+) -> GraphCounts:
+    """Return what `torch.compile` would make of a module for the timed work."""
+    set_mode(own.module, training=timed_work == "train")
+    with nullcontext() if timed_work == "train" else torch.no_grad():
+        return compiling.find_graphs(own.module, _tensors(own, data.train.first(batch_size))[0])
+
+
+def _refusal_on_cpu(own: OwnModule, batch: Samples, implementation: Implementation) -> str | None:
     """Return why this machine's CPU cannot run a module in a precision, or compiled."""
     dtype = LOW_PRECISION.get(implementation.precision)
     if dtype is not None:
-        size = _size_to_try(own, data.train, _MOST_SAMPLES, batch_size)
-        inputs = _tensors(own, data.train.first(size))[0]
+        inputs, before = _tensors(own, batch)[0], kept_tensors(own.module)
         try:
             with torch.autocast("cpu", dtype):
                 call_with(own.module, inputs)
         except RuntimeError as error:
             line = str(error).splitlines()[0]
             return f"the module cannot compute in {implementation.precision} here: {line}"
-    return compile_refusal_reason("cpu") if "compile" in implementation.options else None
+        finally:
+            restore_kept(own.module, before)
+    return compiling.compile_refusal_reason("cpu") if "compile" in implementation.options else None
 
 
 def _tensors(own: OwnModule, samples: Samples) -> tuple[Any, ...]:
     """Return samples as a batch of tensors, in the float type of the module."""
     typed = with_float_type(samples, float_type_of(own.module))
-    batch: tuple[Any, ...] = map_arrays(torch.tensor, packed(typed))  # which may be written into
+    batch: tuple[Any, ...] = map_arrays(to_tensor, packed(typed))
     return batch
 
 

@@ -23,6 +23,7 @@ from workloads.data.class_weights import with_class_weights
 from workloads.data.samples import DataSet, Samples, full_batches
 from workloads.eligibility import module_ineligibility_reason
 from workloads.failures import LESS_MEMORY, NotPossible, OutOfMemory
+from workloads.implementations import PRECISION_OF_TYPE
 from workloads.modules.own_module import OwnModule
 from workloads.own_code import without_colours
 from workloads.protocol import MODEL_KIND, MODULE_KIND, RECURRENT_LAYERS
@@ -126,6 +127,9 @@ def _measure_module(run: ModuleRun, trial: Context, framework: Framework) -> dic
     from workloads.measuring.module_training import measure_module  # noqa: PLC0415 - PyTorch
     from workloads.modules.module_fingerprint import fingerprint_of  # noqa: PLC0415
 
+    if run.is_compiled:
+        with trial.phase("compile"):
+            run.expect_compiler()
     if trial.wants_fingerprint:
         with trial.phase("check"), trial.optional("fingerprint"):
             trial.fingerprint(fingerprint_of(run))
@@ -215,6 +219,8 @@ def make_module_run(
         raise NotPossible(f"{trial.implementation} on {trial.device}: {reason}")
     run = ModuleRun(module, plan, data, trial, load_framework(trial.implementation.backend))
     trial.environment(**{MODEL_KIND: MODULE_KIND})
+    if float_type != "float32":
+        trial.environment(precision=PRECISION_OF_TYPE.get(float_type, float_type))
     trial.dataset(
         data.name,
         digest=data.digest,

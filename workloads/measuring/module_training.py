@@ -23,6 +23,7 @@ from workloads.measuring.keras_clocks import LEAST_WINDOWS, time_warm_up
 from workloads.measuring.sliced_predictions import Predictions, place_batches
 from workloads.measuring.step_times import step_metrics
 from workloads.measuring.turn_clock import TurnClock
+from workloads.model_facts import COMPILED_GRAPHS, GRAPH_BREAKS
 from workloads.models.checkpoint import report_not_kept
 from workloads.modules import compiling
 from workloads.modules.module_evidence import prove_module
@@ -45,6 +46,10 @@ def measure_module(run: ModuleRun, trial: Context) -> dict[str, float]:
     """
     work = _time_predictions if trial.timed_work == "predict" else _train
     metrics = work(run, trial)
+    if run.is_compiled:
+        with trial.optional(GRAPH_BREAKS):
+            found = compiling.count_graphs()
+            trial.environment(**{COMPILED_GRAPHS: found.graphs, GRAPH_BREAKS: found.breaks})
     report_kernel(trial, lambda: prove_module(run, trial.timed_work))
     is_whole = "evaluate_s" in metrics  # neither pruned nor timing
     if is_whole:

@@ -20,8 +20,8 @@ from workloads.data.samples import Samples
 from workloads.measuring.device_state import peak_memory
 from workloads.measuring.keras_clocks import expect_nothing_compiled, time_warm_up
 from workloads.measuring.slices_of_calls import time_slices
-from workloads.models.layers import is_stateful
-from workloads.models.training_run import TrainingRun, reset_states
+from workloads.models.layers import is_stateful, reset_states
+from workloads.models.training_run import TrainingRun
 
 _MOST_BATCHES, _MOST_BYTES = 64, 64 * 2**20
 """The number of batches that take turns in a slice, or fewer if they are larger."""

@@ -21,6 +21,7 @@ from workloads.context import Context
 from workloads.data.samples import Samples
 from workloads.models.canonical_weights import from_buffer
 from workloads.models.fused_stack import FusedStack
+from workloads.models.layers import state_variables, stateful_layers
 from workloads.models.recurrent_parts import recurrent_layers_inside
 from workloads.models.rewriting import Rewritten
 from workloads.models.training_run import StartState, TrainingRun
@@ -160,9 +161,13 @@ def _mean_output(outputs: Any, _batch: Batch) -> Any:
 
 
 def _fixed_batch_sizes(model: Any) -> Iterator[int]:
+    """Yield the batch sizes that the inputs of a model, or the states inside it, are made for."""
     for tensor in keras.tree.flatten(getattr(model, "inputs", None) or []):
         if tensor.shape[0] is not None:
             yield tensor.shape[0]
+    for layer in stateful_layers(model):
+        for state in state_variables(layer):
+            yield state.shape[0]
 
 
 def _is_unrolled(model: Any) -> bool:

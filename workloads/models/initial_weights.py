@@ -22,6 +22,7 @@ from workloads.data.array_trees import arrays_of
 from workloads.data.samples import Samples
 from workloads.failures import BadRequest
 from workloads.models.initializer_rules import DrawnNumbers, Shape, is_constant, rule_of
+from workloads.models.layers import is_stateful, reset_states
 from workloads.settings import StartWeights
 
 
@@ -55,10 +56,12 @@ def make_variables(model: Any, samples: Samples) -> None:
     if model.built:
         return
     if isinstance(model, keras.Sequential):
-        first_shape = arrays_of(samples.inputs)[0].shape
-        model.build((None, *first_shape[1:]))  # a call would fix the batch size
+        count, *shape = arrays_of(samples.inputs)[0].shape
+        # A call would fix the batch size, which only states need.
+        model.build((count if is_stateful(model) else None, *shape))
     if not model.built:
         model(samples.inputs)
+        reset_states(model)  # the call has changed them, by other weights than those to come
 
 
 @dataclass(slots=True)

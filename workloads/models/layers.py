@@ -70,9 +70,39 @@ def is_stateful(model: Any) -> bool:
     return bool(stateful_layers(model))
 
 
-def stateful_layers(model: Any) -> tuple[str, ...]:
-    """Return the names of the layers that start a batch from the final states of the last one."""
-    return tuple(layer.name for layer in layers_of(model) if getattr(layer, "stateful", False))
+def stateful_layers(model: Any) -> list[Any]:
+    """Return the layers that start a batch from the final states of the last one.
+
+    They may be anywhere inside the model, as in a layer of the user's own. The two directions of a
+    `Bidirectional` layer count as one.
+    """
+    layers = model._flatten_layers(include_self=False)
+    stateful = [layer for layer in layers if getattr(layer, "stateful", False)]
+    sides = {id(side) for layer in stateful for side in _sides(layer)}
+    return [layer for layer in stateful if id(layer) not in sides]
+
+
+def state_variables(layer: Any) -> list[Any]:
+    """Return the states of a recurrent layer: those of all its cells, and of both directions."""
+    states = [getattr(part, "states", None) for part in (layer, *_sides(layer))]
+    return [state for state in keras.tree.flatten(states) if isinstance(state, keras.Variable)]
+
+
+def reset_states(model: Any) -> None:
+    """Reset the states of a model's stateful layers to zero."""
+    for layer in stateful_layers(model):
+        if states := state_variables(layer):  # Keras' `reset_state` fails for stacked cells
+            for state in states:
+                state.assign(keras.ops.zeros_like(state.value))
+        elif hasattr(layer, "reset_state"):
+            layer.reset_state()
+
+
+def _sides(layer: Any) -> list[Any]:
+    """Return the two directions of a `Bidirectional` layer, or nothing."""
+    if not isinstance(layer, keras.layers.Bidirectional):
+        return []
+    return [layer.forward_layer, layer.backward_layer]
 
 
 def read_canonical(model: Any) -> list[CanonicalLayer]:
@@ -179,9 +209,7 @@ def _steps_of(layer: Any, steps: int) -> int:
 
 def _cells(layer: Any) -> list[Any]:
     """Return the cells of one of Keras' own recurrent layers, forward and backward."""
-    if isinstance(layer, keras.layers.Bidirectional):
-        return [layer.forward_layer.cell, layer.backward_layer.cell]
-    return [layer.cell]
+    return [side.cell for side in _sides(layer) or [layer]]
 
 
 def _read_layer(layer: Any) -> list[CanonicalLayer]:

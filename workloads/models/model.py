@@ -10,10 +10,8 @@ from typing import Any, cast
 import keras
 
 from workloads.backends.framework import Framework
-from workloads.models.layers import layers_of
+from workloads.models.layers import state_variables, stateful_layers
 from workloads.protocol import TimedWork
-
-_SIDES = ("forward", "backward")  # of Bidirectional
 
 
 @dataclass(slots=True)
@@ -124,10 +122,6 @@ def _witnessed_class(base: Any) -> Any:
 
 def _untracked_states(model: Any) -> tuple[Any, ...]:
     """Return the distinct states of Keras' stateful layers; `FusedStack` has variables instead."""
-    layers = list(layers_of(model))
-    sides = [getattr(layer, f"{side}_layer", None) for layer in layers for side in _SIDES]
-    states = [
-        state for layer in (*layers, *sides) for state in getattr(layer, "states", None) or ()
-    ]
+    states = [state for layer in stateful_layers(model) for state in state_variables(layer)]
     tracked = {id(variable) for variable in model.variables}
     return tuple({id(state): state for state in states if id(state) not in tracked}.values())

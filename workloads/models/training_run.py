@@ -9,7 +9,7 @@ import numpy as np
 
 from workloads.backends.feeding import Batches, Feed, array_feed, is_in_memory
 from workloads.data.samples import Samples
-from workloads.models.layers import is_stateful, layers_of
+from workloads.models.layers import is_stateful, reset_states
 from workloads.models.model import WitnessedModel
 from workloads.protocol import Device
 from workloads.settings import TrainingPlan
@@ -148,13 +148,6 @@ class _StateReset(keras.callbacks.Callback):
         reset_states(self.model)
 
     on_predict_begin = on_test_begin
-
-
-def reset_states(model: Any) -> None:
-    """Reset the states of a model's stateful layers to zero."""
-    for layer in layers_of(model):
-        if hasattr(layer, "reset_state"):
-            layer.reset_state()
 
 
 def _variables(model: WitnessedModel) -> list[Any]:

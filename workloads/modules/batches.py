@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import keras
+import numpy as np
 import torch
 
 from workloads.backends.feeding import Batches, is_in_memory
@@ -76,6 +77,13 @@ class CopiedAhead:
             following = next(copies, None)
             yield current
             current = following
+
+
+def to_tensor(array: Any) -> torch.Tensor:
+    """Return an array as a tensor, in a process of any backend."""
+    if array.dtype.name == "bfloat16":  # PyTorch reads no such array
+        return torch.as_tensor(array.astype(np.float32)).to(torch.bfloat16)
+    return torch.as_tensor(array)
 
 
 def _copy_to_gpu(array: Any) -> torch.Tensor:

@@ -11,7 +11,11 @@ import torch
 from torch._dynamo.utils import counters
 from torch._inductor.utils import fresh_cache
 
-_SHOWN_REASON = 100  # characters
+from workloads.model_facts import GraphCounts
+from workloads.modules.calling import call_with
+from workloads.own_code import describe_error
+
+_SHOWN_CAUSE = 100  # characters
 
 
 _folder_of_programs = ExitStack()
@@ -38,17 +42,40 @@ def compilation_count() -> int:
     return int(counters["stats"]["unique_graphs"])
 
 
+def count_graphs() -> GraphCounts:
+    """Return what `torch.compile` has made since the counts began."""
+    breaks = _graph_breaks()
+    causes = dict.fromkeys(cause[:_SHOWN_CAUSE] for cause in breaks)
+    return GraphCounts(compilation_count(), sum(breaks.values()), tuple(causes))
+
+
+def find_graphs(module: Any, inputs: Any) -> GraphCounts:
+    """Call a module with a batch, and return what `torch.compile` would make of it.
+
+    No program is built.
+    """
+    torch._dynamo.reset()
+    counters.clear()
+    try:
+        call_with(torch.compile(module, backend="eager"), inputs)
+        return count_graphs()
+    except Exception as error:  # noqa: BLE001 - a training tells of it
+        return GraphCounts(reason=describe_error(error, None).splitlines()[0])
+    finally:
+        torch._dynamo.reset()
+
+
 def describe_graphs() -> str:
     """Write `torch.compile made 2 graphs, with 1 graph break (Dynamo does not know how to …)`."""
-    graphs, breaks = int(counters["stats"]["unique_graphs"]), _graph_breaks()
-    if graphs:
-        made = f"{graphs} graph" if graphs == 1 else f"{graphs} graphs"
-        count = sum(breaks.values())
-        text = f"torch.compile made {made}, with {count} graph break{'s' * (count != 1)}"
+    found = count_graphs()
+    if found.graphs:
+        made = f"{found.graphs} graph{'s' * (found.graphs != 1)}"
+        breaks = f"{found.breaks} graph break{'s' * (found.breaks != 1)}"
+        text = f"torch.compile made {made}, with {breaks}"
     else:
         text = "torch.compile made no graph, so the module ran as written"
-    reasons = "; ".join(dict.fromkeys(reason[:_SHOWN_REASON] for reason in breaks))
-    return f"{text} ({reasons})" if reasons else text
+    causes = "; ".join(found.causes)
+    return f"{text} ({causes})" if causes else text
 
 
 @functools.cache

@@ -14,6 +14,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from workloads.backends.kernel_evidence import Proof
 from workloads.backends.torch.evidence import happened_in, operand_type, rounds_to_tf32
+from workloads.implementations import PRECISION_OF_TYPE
 from workloads.modules import compiling
 from workloads.modules.module_run import ModuleRun
 from workloads.modules.own_module import set_mode
@@ -24,7 +25,6 @@ _CELLS = ("aten::lstm_cell", "aten::gru_cell", "aten::rnn_tanh_cell", "aten::rnn
 _LIBRARIES = {"aten::_cudnn_rnn": "cudnn", "aten::mkldnn_rnn_layer": "onednn"}
 _PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::linear")
 _COMPILED = ("Torch-Compiled Region", "CompiledFunction")
-_OPTION_OF = {"bfloat16": "bf16", "float16": "fp16"}
 
 
 def prove_module(run: ModuleRun, timed_work: TimedWork) -> Proof:
@@ -76,7 +76,7 @@ def prove_profile(
     for event in events:
         if event.name() in (*_LAYERS, *_LIBRARIES, *_CELLS):
             shown[event.name()] += 1
-    options = [_OPTION_OF[kind] for kind in types if kind in _OPTION_OF]
+    options: list[str] = [PRECISION_OF_TYPE[kind] for kind in types & PRECISION_OF_TYPE.keys()]
     options += ["compile"] if regions else []
     options += ["tf32"] if rounds and types == {"float32"} else []
     kernel = "unknown" if not kernels else kernels.pop() if len(kernels) == 1 else "mixed"

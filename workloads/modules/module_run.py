@@ -29,6 +29,12 @@ if TYPE_CHECKING:
 
 _LEARNING_RATE = 1e-3
 LOW_PRECISION = {"bf16": torch.bfloat16, "fp16": torch.float16}
+_FLOAT_TYPES = {
+    torch.float64: "float64",
+    torch.float32: "float32",
+    torch.float16: "float16",
+    torch.bfloat16: "bfloat16",
+}
 
 
 class ModuleRun:
@@ -40,8 +46,7 @@ class ModuleRun:
     them; each pass over data begins with the state that the module had when it was built. A module
     that takes no other size has full batches as well.
 
-    Raise `NotPossible` if `torch.compile` is asked for and cannot build a program here, and
-    `BadRequest` for a training without a loss, or with an optimizer that needs a closure.
+    Raise `BadRequest` for a training without a loss, or with an optimizer that needs a closure.
     """
 
     def __init__(
@@ -54,8 +59,6 @@ class ModuleRun:
     ) -> None:
         self.device = "cuda" if trial.device == "gpu" else "cpu"
         self.is_compiled = "compile" in trial.implementation.options
-        if self.is_compiled and (reason := compiling.compile_refusal_reason(self.device)):
-            raise NotPossible(f"{trial.implementation} on {trial.device}: {reason}")
         self.own, self.plan, self.framework = own, plan, framework
         self.module: nn.Module = own.module.to(self.device)
         self._call: Any = self.module
@@ -126,7 +129,7 @@ class ModuleRun:
             self._scaler.step(self.optimizer)
             self._scaler.update()
             count = _samples_in(batch)
-            total += loss.detach() * count
+            total += loss.detach().to(total.dtype) * count
             samples += count
         return total / samples
 
@@ -142,7 +145,7 @@ class ModuleRun:
                 if self.own.measure is not None:
                     values |= self.own.measure(outputs, *batch[1:2])
                 for name, value in values.items():
-                    totals[name] = totals.get(name, 0.0) + value * count
+                    totals[name] = totals.get(name, 0.0) + _widened(value) * count
                 samples += count
         return {name: float(total) / samples for name, total in totals.items()}
 
@@ -175,6 +178,12 @@ class ModuleRun:
     def reset_carried_state(self) -> None:
         """Set what the module carries from batch to batch to what it was when it was built."""
         restore_kept(self.module, self._carried)
+
+    def expect_compiler(self) -> None:
+        """Raise `NotPossible` if `torch.compile` cannot build a program here; it builds one."""
+        if reason := compiling.compile_refusal_reason(self.device):
+            raise NotPossible(f"+compile on {self._trial_device}: {reason}")
+        self.forget_compiled()  # the counts of graphs are of the module alone
 
     def forget_compiled(self) -> None:
         """Let the next call compile the module anew, if it is to be compiled."""
@@ -257,8 +266,14 @@ def make_optimizer(own: OwnModule, module: nn.Module) -> Any:
 
 def float_type_of(module: nn.Module) -> str:
     """Return the number format of a module's floating-point parameters, as NumPy names it."""
-    types = (p.dtype for p in module.parameters() if p.dtype.is_floating_point)
-    return "float64" if next(types, torch.float32) == torch.float64 else "float32"
+    types = (p.dtype for p in module.parameters() if p.dtype in _FLOAT_TYPES)
+    return _FLOAT_TYPES[next(types, torch.float32)]
+
+
+def _widened(value: Any) -> Any:
+    """Return a number in at least float32: a sum in fewer bits would soon stop to grow."""
+    is_low = isinstance(value, torch.Tensor) and value.dtype in LOW_PRECISION.values()
+    return value.float() if is_low else value
 
 
 def _samples_in(batch: tuple[Any, ...]) -> int:

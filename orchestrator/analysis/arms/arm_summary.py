@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
-from orchestrator.analysis.arms.mathematics import Mathematics
+from orchestrator.analysis.arms.mathematics import Mathematics, precision_of
 from orchestrator.analysis.measures import Measure, finite, scopes_of
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Round
 from orchestrator.analysis.statistics.estimates import Spread, spread
@@ -172,7 +172,7 @@ def summarise_arm(
         retried=sum(trial.attempt > 1 for trial in complete),
         nodes=tuple(sorted({trial.node for trial in complete if trial.node})),
         jit=is_compiled(implementation) if implementation else None,
-        precision=implementation.precision if implementation else None,
+        precision=precision_of(arm, complete) if implementation else None,
         noise={metric: values for metric, values in noise.items() if values},
         means=means,
     )

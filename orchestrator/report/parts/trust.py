@@ -25,6 +25,7 @@ from orchestrator.report.names import (
 )
 from orchestrator.report.parts.doubts import doubts
 from workloads.backends.registry import backends
+from workloads.model_facts import COMPILED_GRAPHS, GRAPH_BREAKS
 
 _DAY_S = 86_400.0
 
@@ -119,8 +120,20 @@ def _kernels(summary: ReportSummary, name: ArmNames) -> Iterator[Table]:
         Column("kernel that ran", _kernel_cell),
         Column("XLA", lambda row: None if row.jit is None else ("yes" if row.jit else "no")),
         Column("precision", lambda row: row.precision),
+        Column("graphs", partial(_most, summary, COMPILED_GRAPHS), optional=True),
+        Column("graph breaks", partial(_most, summary, GRAPH_BREAKS), optional=True),
     ]
     yield make_table(columns, summary.arms)
+
+
+def _most(summary: ReportSummary, fact: str, row: ArmSummary) -> int | None:
+    """Return the largest number that a fact has in the complete trials of an arm."""
+    facts = [
+        trial.outcome.environment.get(fact)
+        for trial in summary.trials
+        if trial.arm == row.arm and trial.status == "complete"
+    ]
+    return max((int(number) for number in facts if number is not None), default=None)
 
 
 def _kernel_cell(row: ArmSummary) -> str | None:

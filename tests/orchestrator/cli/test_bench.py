@@ -16,11 +16,12 @@ from orchestrator.core.trial import FailureRecord, Outcome
 from orchestrator.diagnostics import bench as benches
 from orchestrator.diagnostics import bench_document
 from orchestrator.diagnostics.bench_schedule import Budget, Schedule
+from orchestrator.execution import workload_check
 from orchestrator.execution.job import JobProgress, TrialRun
 from orchestrator.execution.round import RunningRound
 from orchestrator.report.document import Document
-from orchestrator.spec import SweepSpec
 from tests.orchestrator.cli.typed_commands import Run, read_events
+from workloads.model_facts import Inspection, InspectionRequest, ModelFacts
 from workloads.protocol import SliceDone
 
 ARMS = ("none/base", "none/slow")
@@ -99,11 +100,11 @@ def test_an_implementation_that_cannot_run_here_is_left_out(
 ) -> None:
     built = list[tuple[str, ...]]()
 
-    def check(spec: SweepSpec, **_: Any) -> SweepSpec:
-        built.append(spec.arms.implementations)
-        return spec
+    def inspect(request: InspectionRequest) -> Inspection:
+        built.append(request.implementations)
+        return ModelFacts((), None, ())
 
-    monkeypatch.setattr(benches, "check_user_code", check)
+    monkeypatch.setattr(workload_check, "_inspect", inspect)
     asked = {"tensorflow/cudnn": ["tensorflow/cudnn", "tensorflow/portable"]}.get(
         first, [first, "tensorflow/cudnn"]
     )

@@ -47,6 +47,7 @@ OWN_MODEL: Mapping[str, Any] = {
     "hardware": ["cpu"],
 }
 FACTS = ModelFacts(("loss", "mae"), DIGEST, ())
+HERE = classify([build_node("a")])
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +66,8 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, Inspection]:
         return found[request.implementations[0].partition("/")[0]]
 
     monkeypatch.setattr(workload_check, "_inspect", inspect)
-    monkeypatch.setattr(workload_check, "_is_installed", lambda _: True)
+    for module in ("orchestrator.execution.workload_check", "workloads.eligibility"):
+        monkeypatch.setattr(f"{module}.is_installed", lambda _: True)
     return found
 
 
@@ -74,12 +76,16 @@ def check(
 ) -> SweepSpec:
     asked = build_spec(OWN_MODEL, **changes)
     return check_user_code(
-        asked, on_cluster=on_cluster, refuse=partial(refuse_object, "mine", asked), tell=tell
+        asked,
+        on_cluster=on_cluster,
+        refuse=partial(refuse_object, "mine", asked),
+        tell=tell,
+        hardware=None if on_cluster else HERE,
     )
 
 
 def impossible(checked: SweepSpec) -> dict[str, str]:
-    plan = make_plan(checked, classify([build_node("a")]))
+    plan = make_plan(checked, HERE)
     return {arm.arm.implementation: arm.reason for arm in plan.impossible}
 
 
@@ -91,8 +97,6 @@ def test_the_digest_of_the_data_is_a_part_of_the_identity(answers: dict[str, Ins
 def test_a_backend_that_cannot_build_the_model_has_arms_that_cannot_run(
     answers: dict[str, Inspection],
 ) -> None:
-    if not (is_installed("tensorflow") and is_installed("torch")):
-        skip_here("needs both backends")
     answers["torch"] = ModelFault("failed", "RuntimeError: no gradient\nat the layer\nlong")
     (reason,) = impossible(check()).values()
     assert reason == (
@@ -103,8 +107,6 @@ def test_a_backend_that_cannot_build_the_model_has_arms_that_cannot_run(
 def test_an_arm_that_cannot_run_the_model_of_some_config_says_which(
     answers: dict[str, Inspection],
 ) -> None:
-    if not (is_installed("tensorflow") and is_installed("torch")):
-        skip_here("needs both backends")
     arms = (
         ArmFact(0, "torch/portable", "cpu", None),
         ArmFact(1, "torch/portable", "cpu", "layer lstm: too wide"),
@@ -117,6 +119,28 @@ def test_an_arm_that_cannot_run_the_model_of_some_config_says_which(
 
 
 @pytest.mark.parametrize(
+    ("device", "runs"),
+    [("cpu", ["tensorflow/portable", "torch/auto+compile"]), ("gpu", [])],
+)
+def test_only_what_can_run_here_is_built(
+    answers: dict[str, Inspection], monkeypatch: pytest.MonkeyPatch, device: str, runs: list[str]
+) -> None:
+    asked, built = ["tensorflow/cudnn", "jax/fused", "torch/auto+compile"], list[str]()
+
+    def inspect(request: InspectionRequest) -> Inspection:
+        built.extend(request.implementations)
+        return FACTS
+
+    monkeypatch.setattr(workload_check, "_inspect", inspect)
+    implementations = ["tensorflow/portable", *asked]
+    objectives = {"step_ms": "minimize"}
+    checked = check(implementations=implementations, hardware=[device], objectives=objectives)
+    assert built == runs
+    assert [name for name in implementations if name not in impossible(checked)] == runs
+    assert answers
+
+
+@pytest.mark.parametrize(
     ("reasons", "clause"),
     [
         pytest.param(("no GPU", "no GPU"), "", id="whatever the config"),
@@ -126,8 +150,6 @@ def test_an_arm_that_cannot_run_the_model_of_some_config_says_which(
 def test_a_listed_config_is_named_if_another_one_can_run(
     answers: dict[str, Inspection], reasons: tuple[str | None, str], clause: str
 ) -> None:
-    if not (is_installed("tensorflow") and is_installed("torch")):
-        skip_here("needs both backends")
     arms = tuple(ArmFact(i, "torch/portable", "cpu", why) for i, why in enumerate(reasons))
     answers["torch"] = ModelFacts(("loss", "mae"), DIGEST, arms)
     checked = check(configs=[{"units": 4}, {"units": 8}], space=None, sampler=None)

@@ -18,7 +18,7 @@ from orchestrator.spec import SweepSpec, load_spec
 from tests.building.hardware import build_node
 from tests.building.specs import build_spec
 from tests.nvml.simulated import SimulatedGpu, SimulatedNvml
-from workloads.model_facts import ModelFacts
+from workloads.model_facts import GraphCounts, ModelFacts
 from workloads.own_code import code_in
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -174,6 +174,24 @@ def test_an_objective_per_batch_warns_of_unlike_batches(
     wanted = spec_of(**{"objectives": {"step_ms": "minimize"}, **changes})
     text = describe_plan(wanted, make_plan(wanted, machine()))
     assert ("samples_per_s: maximize" in text) == is_warned
+
+
+@pytest.mark.parametrize(
+    ("graphs", "words"),
+    [
+        (GraphCounts(2, 1, ("a number decides",)), ["2 graphs, 1 graph break", "a number decides"]),
+        (GraphCounts(reason="RuntimeError: no"), ["not counted", "RuntimeError: no"]),
+        (None, []),
+    ],
+)
+def test_the_graphs_of_a_compiled_module_are_shown(
+    graphs: GraphCounts | None, words: list[str]
+) -> None:
+    wanted = spec_of(workload=None, model="mine:build", data="mine:load", settings={})
+    facts = {"torch": ModelFacts(("loss",), "digest", (), graphs=graphs)}
+    text = describe_plan(wanted.with_inspections(facts), make_plan(wanted, machine()))
+    lines = [line for line in text.splitlines() if "torch.compile" in line]
+    assert [all(word in line for word in words) for line in lines] == [True] * bool(words)
 
 
 LISTED = {"sampler": None, "space": None, "configs": [{"units": 8}, {"units": 9}]}

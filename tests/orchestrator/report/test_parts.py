@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from orchestrator.analysis.statistics.formatting import ABSENT
 from orchestrator.analysis.summary import summarise
 from orchestrator.core.arms import Arm, HardwareUse, Usage
 from orchestrator.core.criteria import PublishedRow, ReportCriteria
@@ -27,7 +28,7 @@ from tests.building.trials import (
     build_trial,
     change_trial,
 )
-from workloads.model_facts import NOT_KEPT
+from workloads.model_facts import COMPILED_GRAPHS, GRAPH_BREAKS, NOT_KEPT
 
 ON_GPU = Arm("tensorflow/portable", GPU)
 SHORT = {arm: arm.short_name for arm in (PORTABLE, XLA, UNROLL)}
@@ -441,6 +442,21 @@ def test_trust_has_the_kernels_with_their_evidence_and_the_mathematics() -> None
     equal = rows(trust, "equal mathematics")
     assert (equal[SHORT[XLA]]["equal"], equal[SHORT[UNROLL]]["equal"]) == ("yes", "no")
     assert equal[SHORT[UNROLL]]["max Δ gradient"] == "50 %"
+
+
+def test_trust_has_the_graphs_of_what_was_compiled_and_the_precision_that_ran() -> None:
+    trials = [
+        build_trial(block, arm, environment=facts)
+        for block in range(2)
+        for arm, facts in (
+            (PORTABLE, {}),
+            (XLA, {COMPILED_GRAPHS: 2, GRAPH_BREAKS: block, "precision": "bf16"}),
+        )
+    ]
+    trust = part(trust_part, build_record(trials, (PORTABLE, XLA)))
+    table = next(table for table in trust.tables if "kernel that ran" in table.headers)
+    assert table.headers[3:] == ("precision", "graphs", "graph breaks")
+    assert [row[3:] for row in table.rows] == [("float32", ABSENT, ABSENT), ("bf16", "2", "1")]
 
 
 def test_a_different_use_of_cudnn_is_listed_where_backends_are_compared() -> None:

@@ -35,6 +35,7 @@ def test_a_stateful_model_runs_where_keras_can_train_it(torch_trainer: Trainer) 
     reasons = {fact.implementation: fact.reason for fact in facts.arms if fact.device == "cpu"}
     assert [reasons[arm] is None for arm in arms] == [False, True, True]
     assert "inplace operation" in str(reasons["torch/auto"])
+    assert len(facts.carried) == 1
     name = own_model_name(f"{MODULE}:build_stateful", f"{MODULE}:load_parts")
     for arm in arms[1:]:
         assert result(torch_trainer.ask(name, arm, settings=SETTINGS))["step_ms"] > 0

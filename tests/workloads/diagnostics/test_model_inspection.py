@@ -269,16 +269,22 @@ WRONG_MODELS = [
     ),
     WrongModel("no data", load="load_nothing", place="load_nothing", text="return (x, y)"),
     WrongModel(
+        "states without a full batch of validation",
+        build="build_stateful",
+        place="load",
+        text="validation: expected at least one batch of 32 samples",
+    ),
+    WrongModel(
         "data of another shape",
         load="load_wide",
         place="load_wide",
-        text="(None, 5, 3) and returns (None, 1); received x of shape (8, 5, 4)",
+        text="(None, 5, 3) and returns (None, 1); received x of shape (32, 5, 4)",
     ),
     WrongModel(
         "targets of another shape",
         load="load_wide_targets",
         place="load_wide_targets",
-        text="returns (None, 1); received x of shape (8, 5, 3), y of shape (8, 7)",
+        text="returns (None, 1); received x of shape (32, 5, 3), y of shape (32, 7)",
     ),
     WrongModel(
         "a loss that is not a number",

@@ -129,6 +129,13 @@ def build_unbuilt(settings: Settings) -> Any:
     return model
 
 
+def build_stateful(settings: Settings) -> Any:
+    lstm = keras.layers.LSTM(settings["units"], stateful=True)
+    model = keras.Sequential([lstm, keras.layers.Dense(1)])
+    model.compile("adam", "mse")
+    return model
+
+
 def draw_ones(shape: Any, dtype: Any = None) -> Any:
     return keras.ops.ones(shape, dtype)
 

@@ -42,6 +42,18 @@ class LoopWithDecision(CellLoop):
         return super().forward(sequences if sequences.mean() < 1e6 else sequences / 2)
 
 
+class ForOneSize(CellLoop):
+    """A loop whose first state is made for one batch size."""
+
+    def __init__(self, units: int, batch_size: int) -> None:
+        super().__init__(units)
+        self.batch_size = batch_size
+
+    def forward(self, sequences: torch.Tensor) -> Any:
+        first = torch.zeros(self.batch_size, self.cell.hidden_size)
+        return self.head(self.cell(sequences[:, 0], (first, first))[0])
+
+
 def build(settings: Settings) -> nn.Module:
     return Forecaster(nn.LSTM, settings["units"])
 
@@ -52,6 +64,14 @@ def build_cells(settings: Settings) -> nn.Module:
 
 def build_with_decision(settings: Settings) -> nn.Module:
     return LoopWithDecision(settings["units"])
+
+
+def build_for_one_size(settings: Settings) -> nn.Module:
+    return ForOneSize(settings["units"], settings["batch_size"])
+
+
+def build_bfloat16(settings: Settings) -> nn.Module:
+    return CellLoop(settings["units"]).bfloat16()
 
 
 def build_float64(settings: Settings) -> nn.Module:

@@ -145,6 +145,24 @@ def test_states_are_reset_before_every_evaluation(torch_trainer: Trainer) -> Non
     assert not losses["takes_one_sample"]
 
 
+@pytest.mark.parametrize(
+    ("implementation", "build"),
+    [
+        ("torch/portable", "build_attribute"),
+        ("torch/portable", "build_cells"),
+        ("torch/portable", "build_stateful"),
+        ("tensorflow/portable", "build_nested"),
+        pytest.param("jax/portable", "build_nested", marks=pytest.mark.full),
+    ],
+)
+def test_stateful_layers_inside_a_model_are_found_and_reset(
+    trainer_for: Callable[[str], Trainer], implementation: str, build: str
+) -> None:
+    found = result(probe(trainer_for(implementation), "states_inside", implementation, build=build))
+    assert found["first"] == found["again"] != found["continued"]
+    assert (found["layers"], found["in_order"]) == (1, 1)
+
+
 def test_dense_and_convolutional_layers_have_their_operations_counted(trainer: Trainer) -> None:
     flops = result(probe(trainer, "flops_of_layers", "tensorflow/portable"))
     assert flops["dense"] == 2 * 10 * (4 * 8)

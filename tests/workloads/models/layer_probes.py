@@ -70,7 +70,7 @@ def tensorflow_on_cudnn(trial: Context) -> dict[str, float]:
 def statefulness(trial: Context) -> dict[str, float]:
     """Return the differences between a long sequence and its two halves with kept states."""
     # `again` is the first half's difference after a reset of the states, `kept` without a reset.
-    from workloads.models.training_run import reset_states
+    from workloads.models.layers import reset_states
 
     case = Case(**trial.settings)
     halves = case.model_copy(update={"steps": case.steps // 2, "stateful": True})

@@ -1,5 +1,7 @@
 """A training of an example module as its author would write it, inside a trainer process."""
 
+from unittest import mock
+
 import numpy as np
 import torch
 from torch._dynamo.utils import counters
@@ -7,9 +9,11 @@ from torch.profiler import ProfilerActivity, profile
 
 from tests.workloads.examples import carrying_modules, own_modules
 from workloads.context import Context
-from workloads.measuring.measurement import prepare_framework
+from workloads.measuring.measurement import measure, prepare_framework
 from workloads.modules import compiling
 from workloads.modules.module_evidence import prove_profile
+from workloads.tasks.own_model.settings import OwnModelSettings
+from workloads.tasks.own_model.task import OwnFunctions
 
 
 def train_plainly(trial: Context) -> dict[str, float]:
@@ -55,6 +59,14 @@ def train_in_order(trial: Context) -> dict[str, float]:
             optimizer.step()
             total += float(loss.detach()) * size
     return {"loss": total / len(inputs)}
+
+
+def train_without_a_compiler(trial: Context) -> dict[str, float]:
+    """Train where `torch.compile` cannot build a program."""
+    entry = f"{own_modules.__name__}:load"
+    task = OwnFunctions(own_modules.build, entry, own_modules.load).as_task()
+    with mock.patch.object(compiling, "compile_refusal_reason", return_value="no compiler"):
+        return measure(task, OwnModelSettings(**trial.settings), trial)
 
 
 def compile_twice(trial: Context) -> dict[str, float]:

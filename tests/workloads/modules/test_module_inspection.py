@@ -8,7 +8,7 @@ import pytest
 from tests.workloads.probes import INSPECTION_ADAPTER
 from tests.workloads.shared_trainer import Trainer, result, single_event
 from workloads import protocol
-from workloads.model_facts import Inspection, ModelFacts, ModelFault
+from workloads.model_facts import GraphCounts, Inspection, ModelFacts, ModelFault
 from workloads.registry import own_model_name
 
 EXAMPLES = "tests.workloads.examples"
@@ -28,6 +28,11 @@ def inspect(
     events = trainer.ask("tests.workloads.probes:inspect_model", "torch/auto", settings=settings)
     result(events)
     return INSPECTION_ADAPTER.validate_json(single_event(events, protocol.Artifact).text)
+
+
+def fault_text(found: Inspection) -> str:
+    assert isinstance(found, ModelFault)
+    return found.text
 
 
 def reasons(facts: Inspection, device: str) -> dict[str, str | None]:
@@ -56,12 +61,36 @@ def test_a_module_runs_on_pytorch_as_it_is_written(torch_trainer: Trainer) -> No
     assert "as it is written" in str(found["torch/fused"])
 
 
-def test_other_precisions_leave_float64_as_it_is(torch_trainer: Trainer) -> None:
+@pytest.mark.parametrize("kind", ["float64", "bfloat16"])
+def test_a_module_of_another_number_format_runs_in_that_one_only(
+    torch_trainer: Trainer, kind: str
+) -> None:
     asked = ["torch/auto", "torch/auto+bf16", "torch/auto+tf32"]
-    facts = inspect(torch_trainer, "own_modules:build_float64", implementations=asked)
-    found = reasons(facts, "gpu")
+    facts = inspect(torch_trainer, f"own_modules:build_{kind}", implementations=asked)
+    found = reasons(facts, "cpu")
     assert found["torch/auto"] is None
-    assert all("float64" in str(found[text]) for text in asked[1:])
+    assert all(kind in str(found[text]) for text in asked[1:])
+
+
+def test_the_graphs_of_a_compiled_module_are_counted(torch_trainer: Trainer) -> None:
+    def graphs(build: str, implementation: str = "torch/auto+compile") -> GraphCounts | None:
+        build = f"own_modules:{build}"
+        facts = inspect(torch_trainer, build, implementations=[implementation])
+        assert isinstance(facts, ModelFacts)
+        return facts.graphs
+
+    counts = graphs("build_with_decision")
+    assert counts is not None and (counts.graphs, counts.breaks, counts.reason) == (2, 1, None)
+    assert "branch" in counts.causes[0]
+    of_library = graphs("build")
+    assert of_library is not None and of_library.graphs == 0 and of_library.causes
+    assert graphs("build", "torch/auto") is None
+
+
+def test_a_module_for_one_batch_size_is_tried_with_it(torch_trainer: Trainer) -> None:
+    fixed = {"batch_size": 12}
+    facts = inspect(torch_trainer, "own_modules:build_for_one_size", fixed=fixed)
+    assert isinstance(facts, ModelFacts)
 
 
 def test_predictions_need_no_loss(torch_trainer: Trainer) -> None:
@@ -112,8 +141,8 @@ def test_samples_are_tried_in_the_order_of_a_trial(
         "unusual_modules:load_from_the_longest",
         fixed={"shuffle": shuffle},
     )
-    assert isinstance(found, ModelFacts if passes else ModelFault)
-    assert passes or "settings.shuffle: false" in found.text
+    assert isinstance(found, ModelFacts) == passes
+    assert passes or "settings.shuffle: false" in fault_text(found)
 
 
 @pytest.mark.parametrize(("batch_size", "passes"), [(12, True), (20, False)], ids=str)
@@ -122,8 +151,8 @@ def test_a_module_of_one_size_is_tried_on_a_full_batch(
 ) -> None:
     build, load = "unusual_modules:build_of_one_size", "unusual_modules:load"
     found = inspect(torch_trainer, build, load, fixed={"batch_size": batch_size})
-    assert isinstance(found, ModelFacts if passes else ModelFault)
-    assert passes or "validation: expected at least one batch of 20 samples" in found.text
+    assert isinstance(found, ModelFacts) == passes
+    assert passes or "validation: the model takes full batches of 20" in fault_text(found)
 
 
 class WrongModule(NamedTuple):
@@ -142,7 +171,7 @@ class WrongModule(NamedTuple):
 WRONG_MODULES = [
     WrongModule("no loss", build="bare_modules:build", text="a function loss(outputs, targets)"),
     WrongModule(
-        "a loss for each sample", build="wrong_losses:build", text="a tensor of shape (8, 1)"
+        "a loss for each sample", build="wrong_losses:build", text="a tensor of shape (28, 1)"
     ),
     WrongModule(
         "an optimizer with a closure",
@@ -165,7 +194,7 @@ WRONG_MODULES = [
         "data of another shape",
         load="own_modules:load_wide",
         place="load_wide",
-        text="received x of shape (8, 5, 4) and y of shape (8, 1)",
+        text="received x of shape (32, 5, 4) and y of shape (32, 1)",
     ),
     WrongModule(
         "a backward pass that fails",

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from orchestrator.analysis.arms.mathematics import fingerprint_difference
-from tests.workloads.shared_trainer import Trainer, result, single_event
+from tests.workloads.shared_trainer import Trainer, environment_of, failure, result, single_event
 from workloads import protocol
+from workloads.model_facts import COMPILED_GRAPHS, GRAPH_BREAKS
 from workloads.registry import own_model_name
 
 EXAMPLES = "tests.workloads.examples"
@@ -107,6 +108,7 @@ def test_a_training_has_the_metrics_of_a_keras_model(torch_trainer: Trainer) -> 
         pytest.param("build_cells", "torch/auto", "portable", "float32", id="loop over cells"),
         pytest.param("build_float64", "torch/auto", "portable", "float64", id="float64"),
         pytest.param("build_cells", "torch/auto+bf16", "portable+bf16", "bfloat16", id="bf16"),
+        pytest.param("build_bfloat16", "torch/auto", "portable+bf16", "bfloat16", id="bfloat16"),
     ],
 )
 def test_the_evidence_names_what_ran_the_recurrent_layers(
@@ -125,9 +127,7 @@ def test_the_library_call_of_an_lstm_is_named(torch_trainer: Trainer) -> None:
 
 def test_training_steps_are_timed_in_slices_on_full_batches(torch_trainer: Trainer) -> None:
     events = ask(torch_trainer, slices=3)
-    metrics, facts = result(events), dict[str, Any]()
-    for event in events:
-        facts |= event.facts if isinstance(event, protocol.EnvironmentFacts) else {}
+    metrics, facts = result(events), environment_of(events)
     assert facts[protocol.MODEL_KIND] == protocol.MODULE_KIND  # for the lines that put it to use
     assert single_event(events, protocol.ModelBuilt).parameters == 4 * 8 * (3 + 8 + 2) + 8 + 1
     assert metrics["slices"] == 3
@@ -146,10 +146,13 @@ def test_predictions_need_no_loss(torch_trainer: Trainer) -> None:
 
 
 def test_an_lstm_layer_is_not_compiled_and_the_evidence_says_why(torch_trainer: Trainer) -> None:
-    proof = kernel_of(ask(torch_trainer, implementation="torch/auto+compile", slices=2))
+    events = ask(torch_trainer, implementation="torch/auto+compile", slices=2)
+    proof = kernel_of(events)
     assert proof.ran in ("onednn", "native")
     assert "made no graph" in proof.evidence
     assert "LSTM" in proof.evidence.partition("made no graph")[2]
+    facts = environment_of(events)
+    assert (facts[COMPILED_GRAPHS], facts[GRAPH_BREAKS] > 0) == (0, True)
 
 
 @pytest.mark.full
@@ -164,6 +167,8 @@ def test_a_loop_over_cells_is_compiled_before_the_slices_and_its_graph_breaks_ar
     proof = kernel_of(events)
     assert proof.ran == "compiled"
     assert "made 2 graphs, with 1 graph break (" in proof.evidence
+    facts = environment_of(events)
+    assert (facts[COMPILED_GRAPHS], facts[GRAPH_BREAKS]) == (2, 1)
     assert "branch" in proof.evidence.partition("graph break (")[2]
     assert result(events)["compile_s"] > 0
     difference = fingerprint_difference(
@@ -179,6 +184,23 @@ def test_nothing_that_was_compiled_before_is_used(torch_trainer: Trainer) -> Non
     probe = "tests.workloads.modules.probes:compile_twice"
     counts = result(torch_trainer.ask(probe, "torch/auto+compile"))
     assert (counts["graphs"], counts["hits"], counts["misses"]) == (1, 0, 1)
+
+
+def test_a_compiler_is_looked_for_in_the_phase_that_compiles(torch_trainer: Trainer) -> None:
+    probe = "tests.workloads.modules.probes:train_without_a_compiler"
+    failed = failure(torch_trainer.ask(probe, "torch/auto+compile", settings=SETTINGS))
+    assert failed.kind == "not_possible"
+    assert failed.message.startswith("compile: ")
+
+
+def test_a_module_in_bfloat16_has_its_precision_and_trains(torch_trainer: Trainer) -> None:
+    events = ask(torch_trainer, "own_modules:build_bfloat16", fingerprint=True)
+    as_usual = result(ask(torch_trainer, "own_modules:build_cells"))
+    assert environment_of(events)["precision"] == "bf16"
+    assert single_event(events, protocol.Fingerprint).outputs
+    metrics = result(events)
+    assert metrics["predict_sample_ms"] > 0
+    assert metrics["val_loss"] == pytest.approx(as_usual["val_loss"], rel=0.1)
 
 
 def test_the_trained_weights_are_kept(torch_trainer: Trainer, tmp_path: Path) -> None:

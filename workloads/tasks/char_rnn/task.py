@@ -96,8 +96,8 @@ def build_language_model(
 def _sample_text(settings: CharRnnSettings, trial: Context, trained: Trained[TextData]) -> str:
     """Return the start of the validation text, and the text that the model writes after it."""
     # The draws depend on the trial's seed only: arms with equal weights write equal texts.
-    from workloads.models.prepared import prepare_model  # noqa: PLC0415 - imports the framework
-    from workloads.models.training_run import reset_states  # noqa: PLC0415
+    from workloads.models.layers import reset_states  # noqa: PLC0415 - imports the framework
+    from workloads.models.prepared import prepare_model  # noqa: PLC0415
 
     # The writer reads one character at a time, and keeps its states.
     stateful = settings.model_copy(update={"batches": "stateful"})
