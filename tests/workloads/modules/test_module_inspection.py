@@ -102,7 +102,7 @@ def test_predictions_need_no_loss(torch_trainer: Trainer) -> None:
 def test_a_layer_of_keras_is_no_module(torch_trainer: Trainer) -> None:
     fault = inspect(torch_trainer, "own_models:build_layer", "own_models:load")
     assert isinstance(fault, ModelFault)
-    assert "received LSTM" in fault.text
+    assert "returns LSTM" in fault.text
 
 
 @pytest.mark.parametrize(("build", "carried"), [("build", ("hidden",)), ("build_caching", ())])
