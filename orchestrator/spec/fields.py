@@ -52,7 +52,7 @@ def refusal(
     return PydanticCustomError("refusal", "{expected}", context)
 
 
-def stated(text: str, *, key: str = "", hint: str = "") -> PydanticCustomError:
+def statement(text: str, *, key: str = "", hint: str = "") -> PydanticCustomError:
     """Return the error of a validator for a value that does not fit others; `text` says so."""
     return refusal("", text, key=key, hint=hint)
 

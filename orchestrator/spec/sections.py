@@ -121,10 +121,10 @@ class HardwareEntry(fields.Strict):
             )
         if self.threads is not None and self.cpus is not None and self.threads > self.cpus:
             text = f"threads ({self.threads}) must not exceed cpus ({self.cpus})"
-            raise fields.stated(text, key="threads")
+            raise fields.statement(text, key="threads")
         if self.cpus is not None and (self.selector or "").lower() == "cpu":
             hint = "a CPU arm takes its whole node: set threads to limit what the trainer uses"
-            raise fields.stated("class: cpu takes no cpus", key="cpus", hint=hint)
+            raise fields.statement("class: cpu takes no cpus", key="cpus", hint=hint)
         return self
 
     @pydantic.model_serializer(mode="wrap")
@@ -351,7 +351,7 @@ class MeasureSpec(WordedSection):
         if self.slices[0] > self.slices[1]:
             least, most = self.slices
             text = f"the fewest slices ({least}) must not exceed the most ({most})"
-            raise fields.stated(text, key="slices")
+            raise fields.statement(text, key="slices")
         return self
 
 
@@ -373,7 +373,7 @@ class AutoConfigs(WordedSection):
     def _rising(self) -> Self:
         if self.at_least > self.at_most:
             text = f"at_most ({self.at_most}) must not be below at_least ({self.at_least})"
-            raise fields.stated(text, key="at_most")
+            raise fields.statement(text, key="at_most")
         return self
 
 

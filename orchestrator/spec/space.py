@@ -93,7 +93,7 @@ class Choices(fields.Strict):
     def _each_once(self) -> Self:
         for first, second in itertools.combinations(self.choices, 2):
             if same(first, second):
-                raise fields.stated(f"{shown_value(first)} is listed twice", key="choices")
+                raise fields.statement(f"{shown_value(first)} is listed twice", key="choices")
         return self
 
     @property
@@ -146,7 +146,7 @@ class Range(fields.Strict):
     def _expect_consistent_bounds(self) -> Self:
         if self.low > self.high:
             text = f"low ({self.low}) must not exceed high ({self.high})"
-            raise fields.stated(text, key="low")
+            raise fields.statement(text, key="low")
         if self.high - self.low > _WIDEST:
             raise fields.refusal(
                 f"at most {_WIDEST:.0e} above low", shown_value(self.high), key="high"
@@ -155,7 +155,7 @@ class Range(fields.Strict):
             raise fields.refusal("more than 0, for log: true", shown_value(self.low), key="low")
         if self.step is not None and self.log:
             text = "Optuna's ranges have either a step or log: true, not both"
-            raise fields.stated(text, key="step", hint="remove one of them")
+            raise fields.statement(text, key="step", hint="remove one of them")
         if self.step is not None and self.step <= 0:
             raise fields.refusal("more than 0", shown_value(self.step), key="step")
         if self.step is not None and self._steps > MOST_CONFIGS:
@@ -294,7 +294,7 @@ def _number_list_or_rule(value: Any) -> Any:
     if isinstance(value, str) and value not in AutoConfigs.words:
         raise fields.refusal(_CONFIGS, shown_value(value), hint=nearest(value, AutoConfigs.words))
     if value in ([], ()):
-        raise fields.stated("the list is empty")
+        raise fields.statement("the list is empty")
     return fields.as_tuple(value)
 
 

@@ -154,7 +154,7 @@ _EXPECTED: Mapping[str, str] = {
     "union_tag_invalid": _A_DIMENSION,
     "literal_error": "{expected}",
     "enum": "{expected}",
-    "refusal": "{expected}",  # empty for an error of `fields.stated`
+    "refusal": "{expected}",  # empty for an error of `fields.statement`
     "greater_than": "more than {gt}",
     "greater_than_equal": "at least {ge}",
     "less_than": "less than {lt}",

@@ -31,7 +31,7 @@ from orchestrator.spec.fields import (
     Text,
     entry_name,
     missing,
-    stated,
+    statement,
 )
 from orchestrator.spec.space import MOST_REPEATS, Search
 from workloads.metrics import FRESH_ONLY
@@ -184,10 +184,10 @@ class SweepSpec(Strict):
         workload = workload and (entry_of_file(workload) or workload)
         if model is not None and workload is not None:
             hint = "remove workload, or model with data and callbacks"
-            raise stated("a sweep has a workload or a model, not both", hint=hint)
+            raise statement("a sweep has a workload or a model, not both", hint=hint)
         if model is None and any(of_model):
             hint = "add model: module:build, the function that builds the model"
-            raise stated("data and callbacks need a model", hint=hint)
+            raise statement("data and callbacks need a model", hint=hint)
         if model is None and workload is None:
             raise missing("a workload, or a model of your own (model: module:build)")
         return workload

@@ -143,7 +143,7 @@ def test_artifacts_are_limited_in_number_and_size() -> None:
     trial = context(sent)
     trial.artifact("large.txt", "ä" * 128 * 1024)  # 2 bytes each
     trial.artifact("large.txt", "a" * 256 * 1024)  # in the place of the first
-    with pytest.raises(ValueError, match=r"at most 256 KiB of texts .* 257 KiB with 'more.txt'"):
+    with pytest.raises(ValueError, match=r"256 KiB of texts.* 257 KiB with 'more.txt'"):
         trial.artifact("more.txt", "a" * 1024)
     trial.artifact("large.txt", "small")
     for index in range(15):
@@ -161,10 +161,10 @@ def test_values_of_epochs_and_facts_are_limited() -> None:
     trial = context(sent)
     for index in range(25):
         trial.epoch(index, 0.1, **{f"m{number}": 1.0 for number in range(3_999)})
-    with pytest.raises(ValueError, match=r"at most 100,000 values .* received 100,001"):
+    with pytest.raises(ValueError, match=r"100,001 values .* 100,000"):
         trial.epoch(25, 0.1)
     trial.environment(large="a" * 60 * 1024)
     trial.environment(large="a" * 50 * 1024, small=1)  # in the place of the first
-    with pytest.raises(ValueError, match="at most 64 KiB of facts"):
+    with pytest.raises(ValueError, match="can have 64"):
         trial.environment(more="a" * 15 * 1024)
     assert len(sent) == 27

@@ -146,13 +146,13 @@ def load_by_keras(dataset: str, load: Callable[[Any], LoadedType], offline: str)
 
 def read_npz(path: str | Path) -> dict[str, NDArray[Any]]:
     """Read all arrays of an `.npz` file, never pickles; raise `DataError` if it cannot be read."""
-    expected = f"{path} is not an .npz file of arrays"
+    problem = f"{path}: not an .npz file of arrays"
     try:
         archive = np.load(path, allow_pickle=False)
         if isinstance(archive, NpzFile):
             with archive:
                 return {name: archive[name] for name in archive.files}
-        raise DataError(f"{expected}: it has one array of shape {archive.shape}")
+        raise DataError(f"{problem}: it has one array of shape {archive.shape}")
     except (
         OSError,
         ValueError,
@@ -165,4 +165,4 @@ def read_npz(path: str | Path) -> dict[str, NDArray[Any]]:
         # NumPy takes any unknown file for a pickle, and its message explains how to trust it.
         is_other = "pickled (object) data" in str(error)
         reason = "it has another format" if is_other else error
-        raise DataError(f"{expected}: {reason}") from error
+        raise DataError(f"{problem}: {reason}") from error

@@ -201,7 +201,7 @@ def test_what_is_no_file_of_text_is_reported(tmp_path: pathlib.Path) -> None:
     )
     assert missing.hint == f"did you mean {path} or quickstart?", "a file, or a shipped sweep"
     assert refused_file(tmp_path).received == "cannot be read: is a directory"
-    assert refused_file(path / "b.yaml").received == "not a directory"
+    assert refused_file(path / "b.yaml").received == "cannot be read: not a directory"
     assert "null byte" in refused_file(pathlib.Path("a\0b.yaml")).received
     path.write_bytes("name: a\n# für\n".encode("latin-1"))
     problem = refused_file(path)

@@ -60,7 +60,7 @@ def test_a_file_of_another_user_is_not_opened(tmp_path: Path) -> None:
 def test_a_file_that_is_too_long_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"12345")
     assert read_private(tmp_path / "file", most_bytes=5) == b"12345"
-    with pytest.raises(NotOurs, match="more than 4 bytes"):
+    with pytest.raises(NotOurs, match="larger than 4 bytes"):
         read_private(tmp_path / "file", most_bytes=4)
 
 

@@ -78,7 +78,7 @@ def test_a_block_without_an_outcome_here_is_the_stores(journal: Journal) -> None
 
 def test_a_block_that_was_run_with_two_configs_is_refused(journal: Journal) -> None:
     here, there = build_full_trial(1, PORTABLE), with_units(1, 2)
-    with pytest.raises(resume.Incomparable, match=r'block 1: .*"units":33.*"units":2.*fresh=True'):
+    with pytest.raises(resume.Incomparable, match=r'block 1 .*"units":33.*"units":2.*fresh=True'):
         merged(journal, ended(here), [here, there])
     assert journal.state is not None
     assert list(journal.state.finished.values()) == [here], "nothing is written"

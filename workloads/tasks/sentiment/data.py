@@ -52,7 +52,7 @@ def load_sentiment(settings: SentimentSettings) -> LabelledData:
     classes = count_classes(parts)
     if classes != 2:
         raise DataError(
-            f"{source}: y_train and y_test need the labels 0 and 1; they have labels up to"
+            f"{source}: expected the labels 0 and 1 in y_train and y_test; received labels up to"
             f" {classes - 1}"
         )
     train, validation = (_shuffled(part, settings.vocabulary) for part in parts)

@@ -208,7 +208,9 @@ def test_a_store_of_a_format_that_is_not_read_is_refused(
     change_tag(home, "state", "complete", "running")  # so that the lease counts
     table(home).unlink()
     for read in (lambda: read_stored_sweep(address(home), "quickstart"), lambda: record(home)):
-        with pytest.raises(WrongVersion, match=f"tag {tag} of run .* format 99 of rnnsweep"):
+        with pytest.raises(
+            WrongVersion, match=f"tag {tag} of run .* format 99, written by rnnsweep"
+        ):
             read()
     assert [run.name for run in list_sweeps(address(home))] == ["quickstart"]
     with writer(home) as opened:  # as --fresh does
