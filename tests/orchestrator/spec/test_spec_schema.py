@@ -41,7 +41,8 @@ def test_every_sweep_file_names_the_schema_and_is_accepted(path: Path) -> None:
 
 
 EXAMPLES: list[Any] = [yaml.safe_load(path.read_text()) for path in SWEEPS]
-EXAMPLES += [yaml.safe_load(block) for page, block in blocks("yaml", ROOT / "docs" / "spec.md")]
+PAGES = [ROOT / "docs" / name for name in ("spec.md", "own_keras.md")]
+EXAMPLES += [yaml.safe_load(block) for page in PAGES for _, block in blocks("yaml", page)]
 KINDS = [("search", key) for key in ("sampler", "pruner", "configs")] + [("search", "space", "*")]
 """Sections that are of one of several kinds."""
 

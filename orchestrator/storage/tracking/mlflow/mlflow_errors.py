@@ -15,7 +15,7 @@ _TOO_LARGE = 413  # HTTP: a proxy or server with a limit on bodies
 _SERVER_ERROR = 500
 _WRONG_ADDRESSES = ("Invalid url", "Invalid IPv6 URL", "Could not parse SQLAlchemy URL")
 # MLflow 3.17, mlflow/utils/rest_utils.py: verify_rest_response, for answers that are no JSON.
-_FAILED_REQUEST = re.compile(r"API request to endpoint (\S+) failed with error code (\d{3}) !=")
+_FAILED_REQUEST = re.compile(r"(?:endpoint (\S+) )?failed with error code (\d{3}) !=")
 _NO_JSON = "the response body was not in a valid JSON format"
 _INVALID_HOST = "Invalid Host header"  # mlflow/server/security_utils.py
 _WEB_PAGE = re.compile(r"<(!doctype html|html)\b", re.IGNORECASE)
@@ -57,7 +57,7 @@ def _to_tracking_error(where: str, error: Exception) -> TrackingError:
     status = _http_status(error)
     next_step = "Check MLFLOW_TRACKING_URI, and that the store is running and can be reached"
     request, gateway = _FAILED_REQUEST.search(text), _GATEWAY.search(text)
-    if request and status == _NOT_FOUND:
+    if request and request[1] and status == _NOT_FOUND:
         received = f"404 for {where.rstrip('/')}{request[1]}"
         next_step = (
             "Correct the path of MLFLOW_TRACKING_URI, or update the server if it is older than the"
