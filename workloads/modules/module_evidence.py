@@ -76,7 +76,7 @@ def prove_profile(
     for event in events:
         if event.name() in (*_LAYERS, *_LIBRARIES, *_CELLS):
             shown[event.name()] += 1
-    options = [PRECISION_OF_TYPE[kind] for kind in types if kind in PRECISION_OF_TYPE]
+    options: list[str] = [PRECISION_OF_TYPE[kind] for kind in types & PRECISION_OF_TYPE.keys()]
     options += ["compile"] if regions else []
     options += ["tf32"] if rounds and types == {"float32"} else []
     kernel = "unknown" if not kernels else kernels.pop() if len(kernels) == 1 else "mixed"
