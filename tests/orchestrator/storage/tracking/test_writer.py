@@ -78,7 +78,7 @@ def test_a_creation_whose_answer_is_lost_makes_one_run(
 
 def test_a_retried_trial_updates_its_run(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
-        content = "orchestrator.storage.tracking.trial_content._text"
+        content = "orchestrator.storage.tracking.trial_content.value_text"
         patched.setattr(content, lambda value: f"<{value}>")
         record(home, build_failed_trial(0, started_s=1.6e9, ended_s=1.6e9 + 1))
     (before,) = children(home)
