@@ -16,7 +16,7 @@ NOT_KEPT = "model_not_kept"
 """The fact of a trial that says why its model could not be kept."""
 
 COMPILED_GRAPHS = "compiled_graphs"
-"""The fact of a trial with `torch.compile` that says how many graphs it compiled."""
+"""The fact of a trial with `+compile` that says how many graphs it compiled."""
 
 GRAPH_BREAKS = "graph_breaks"
 """The fact of such a trial that says how often the code between two graphs, or instead of one, ran
@@ -66,7 +66,7 @@ class ArmFact:
 
 @dataclass(frozen=True, slots=True)
 class GraphCounts:
-    """What `torch.compile` makes of a module.
+    """What `+compile` makes of a PyTorch module.
 
     `causes` explain the graph breaks, each once. `reason` says why nothing could be counted; None
     if it was.

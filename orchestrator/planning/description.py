@@ -129,17 +129,17 @@ def _callbacks(spec: SweepSpec, plan: Plan) -> Iterator[str]:
 
 
 def _graphs(spec: SweepSpec) -> Iterator[str]:
-    """Write what `torch.compile` makes of a PyTorch module, and what breaks its graphs."""
+    """Write what `+compile` makes of a PyTorch module, and what breaks its graphs."""
     for found in spec.inspections.values():
         if not isinstance(found, ModelFacts) or found.graphs is None:
             continue
         graphs = found.graphs
         if graphs.reason is not None:
-            yield f"torch.compile: graphs not counted: {graphs.reason}"
+            yield f"+compile: graphs not counted: {graphs.reason}"
             continue
         counts = f"{counted(graphs.graphs, 'graph')}, {counted(graphs.breaks, 'graph break')}"
         first_cause = f" ({graphs.causes[0]})" if graphs.causes else ""
-        yield f"torch.compile: {counts}{first_cause}"
+        yield f"+compile: {counts}{first_cause}"
 
 
 def _left_out(spec: SweepSpec) -> Iterator[str]:
