@@ -164,7 +164,7 @@ def test_a_file_that_is_no_npz_is_refused(tmp_path: Path) -> None:
     damaged.write_bytes(content[:100] + b"\xff" * 300 + content[400:])
     assert len(list(tmp_path.iterdir())) == 5
     for path in tmp_path.iterdir():
-        with pytest.raises(DataError, match=rf"{path.name} is not an \.npz file"):
+        with pytest.raises(DataError, match=rf"{path.name}: not an \.npz file"):
             mnist(path)
     with pytest.raises(DataError, match=r"absent\.npz.*No such file.*settings\.data_path"):
         mnist(tmp_path / "absent.npz")
