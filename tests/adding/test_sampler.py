@@ -84,29 +84,18 @@ class Wrong:
     name: str
     search: dict[str, Any]
     key: str
-    expected: str
-    received: str
-    hint: str = ""
+    words: tuple[str, ...]
 
 
 CLIMBER = {"name": "climbing:Climber", "step": 3}
 WRONG = [
-    Wrong(
-        "module",
-        {"sampler": "climbed:Climber"},
-        "sampler",
-        "can be imported",
-        "climbed",
-        "spec file",
-    ),
-    Wrong("kind", {"sampler": "climbing:Unrelated"}, "sampler", "BaseSampler", "a class"),
-    Wrong(
-        "missing", {"sampler": "climbing:Climber"}, "sampler", "arguments of Climber (step)", "step"
-    ),
-    Wrong("unknown", {"sampler": CLIMBER | {"stop": 1}}, "sampler.stop", "(step)", "stop"),
-    Wrong("value", {"sampler": CLIMBER | {"step": 0}}, "sampler", "accepts", "climbing.py:"),
-    Wrong("seed", {"sampler": CLIMBER | {"seed": 3}}, "sampler.seed", "no seed", "3"),
-    Wrong("shape", {"sampler": "climbing.Climber"}, "sampler", "package.module:Class", "climbing"),
+    Wrong("module", {"sampler": "climbed:Climber"}, "sampler", ("climbed", "spec file")),
+    Wrong("kind", {"sampler": "climbing:Unrelated"}, "sampler", ("BaseSampler",)),
+    Wrong("missing", {"sampler": "climbing:Climber"}, "sampler", ("Climber", "(step)")),
+    Wrong("unknown", {"sampler": CLIMBER | {"stop": 1}}, "sampler.stop", ("(step)", "stop")),
+    Wrong("value", {"sampler": CLIMBER | {"step": 0}}, "sampler", ("climbing.py:",)),
+    Wrong("seed", {"sampler": CLIMBER | {"seed": 3}}, "sampler.seed", ("seed of the sweep",)),
+    Wrong("shape", {"sampler": "climbing.Climber"}, "sampler", ("package.module:Class",)),
 ]
 
 
@@ -124,9 +113,8 @@ def test_a_class_that_cannot_be_used_is_refused_at_its_line(case: Wrong, folder:
     (problem,) = caught.value.problems
     assert problem.location == f"{path}:{line}" or not inner
     assert problem.key.startswith(f"search.{case.key}")
-    assert case.expected in problem.expected
-    assert case.received in problem.received
-    assert case.hint in problem.hint
+    text = f"{problem.expected} {problem.received} {problem.hint}"
+    assert [word for word in case.words if word not in text] == []
 
 
 def test_a_pruner_that_fails_stops_a_sweep_with_the_reason(

@@ -1,4 +1,4 @@
-"""A module outside of the packages, with the sampler and the pruner of the documents."""
+"""A module outside of the packages, with the sampler and the pruner that the documents name."""
 
 import sys
 from collections.abc import Iterator
@@ -8,21 +8,13 @@ import pytest
 
 from tests.documents import ROOT
 
-PAGE = ROOT / "docs" / "adding" / "sampler.md"
-
-
-def documented_module() -> str:
-    """Return the text of `my_samplers.py`, as the page shows it."""
-    _, _, rest = PAGE.read_text().partition("```python\n# my_samplers.py\n")
-    text, fence, _ = rest.partition("```")
-    assert fence
-    return text
+EXAMPLE = ROOT / "tests" / "adding" / "my_samplers.py"
 
 
 @pytest.fixture(autouse=True)
 def user_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Make a folder with `my_samplers.py` the current one, which is not in `sys.path`."""
-    (tmp_path / "my_samplers.py").write_text(documented_module())
+    (tmp_path / "my_samplers.py").write_text(EXAMPLE.read_text())
     monkeypatch.chdir(tmp_path)
     before = list(sys.path)
     known = set(sys.modules)
