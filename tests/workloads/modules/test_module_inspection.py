@@ -112,8 +112,8 @@ def test_samples_are_tried_in_the_order_of_a_trial(
         "unusual_modules:load_from_the_longest",
         fixed={"shuffle": shuffle},
     )
-    assert isinstance(found, ModelFacts if passes else ModelFault)
-    assert passes or "settings.shuffle: false" in found.text
+    assert isinstance(found, ModelFacts) is passes
+    assert isinstance(found, ModelFacts) or "settings.shuffle: false" in found.text
 
 
 @pytest.mark.parametrize(("batch_size", "passes"), [(12, True), (20, False)], ids=str)
@@ -122,8 +122,8 @@ def test_a_module_of_one_size_is_tried_on_a_full_batch(
 ) -> None:
     build, load = "unusual_modules:build_of_one_size", "unusual_modules:load"
     found = inspect(torch_trainer, build, load, fixed={"batch_size": batch_size})
-    assert isinstance(found, ModelFacts if passes else ModelFault)
-    assert passes or "validation: expected at least one batch of 20 samples" in found.text
+    assert isinstance(found, ModelFacts) is passes
+    assert isinstance(found, ModelFacts) or "validation: expected at least one batch" in found.text
 
 
 class WrongModule(NamedTuple):
