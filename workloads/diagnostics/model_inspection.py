@@ -10,6 +10,7 @@ import json
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -434,9 +435,10 @@ class _Inspector:
                 results = {f"output {number}": array for number, array in enumerate(outputs)}
             else:
                 # Training, as the operations of another framework may fail at the gradients only.
-                results = model.train_on_batch(
-                    batch.inputs, batch.targets, batch.weights, return_dict=True
-                )
+                with _packed_as_by_fit(model):
+                    results = model.train_on_batch(
+                        batch.inputs, batch.targets, batch.weights, return_dict=True
+                    )
         except (ValueError, TypeError, RuntimeError) as error:
             if _is_in_user_code(error, self._request.workload):
                 raise
@@ -475,6 +477,24 @@ class _Inspector:
                 if self._padding and examination.is_masked and in_library:
                     reason = reason or f"{LEFT_PADDED}: {self._padding}"
                 yield ArmFact(probe, text, device, reason, is_masked)
+
+
+@contextmanager
+def _packed_as_by_fit(model: Any) -> Iterator[None]:
+    """Let a step get `(x, y)` where there are no weights; `train_on_batch` says `(x, y, None)`."""
+    from keras import utils  # noqa: PLC0415 - the framework of this process
+
+    step = model.train_step
+
+    def step_on_packed(*arguments: Any) -> Any:
+        *state, data = arguments
+        return step(*state, utils.pack_x_y_sample_weight(*utils.unpack_x_y_sample_weight(data)))
+
+    model.train_step = step_on_packed
+    try:
+        yield
+    finally:
+        del model.train_step
 
 
 def _expect_recordable(names: tuple[str, ...], location: str) -> None:

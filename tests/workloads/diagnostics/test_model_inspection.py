@@ -74,10 +74,11 @@ def test_a_model_may_wait_for_its_data_to_be_built(trainer: Trainer, load: str) 
     assert {arm.reason for arm in facts.arms} == {None}
 
 
-def test_a_subclass_of_one_batch_size_is_tried_on_a_full_batch(trainer: Trainer) -> None:
+@pytest.mark.parametrize("build", ["build_of_one_size", "build_with_own_step"])
+def test_a_subclass_is_tried_on_batches_as_it_gets_them(trainer: Trainer, build: str) -> None:
     facts = inspect(
         trainer,
-        "build_of_one_size",
+        build,
         "load",
         "tests.workloads.examples.subclassed",
         fixed={"batch_size": 12},
