@@ -18,8 +18,7 @@ KERNELS: Mapping[str, str] = {
     AUTO: "the model as written: Keras chooses the kernel of its layers and the compilation",
     "portable": "Keras' own layer without cuDNN (use_cudnn=False)",
     "cudnn": "Keras' own layer on cuDNN (use_cudnn=True), one call per layer",
-    "fused": "the whole stack of recurrent layers in one library call: CudnnRNNV3,"
-    " jax.experimental.rnn or torch._VF",
+    "fused": "the whole stack of recurrent layers in one call of the backend's library",
 }
 """Kernel -> what runs the recurrent layers."""
 

@@ -30,7 +30,7 @@ BatchSize: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000, description="sam
 LearningRate: TypeAlias = Annotated[
     UpTo10, Field(description="initial learning rate of the optimizer: Adam, in char_rnn SGD")
 ]
-Samples: TypeAlias = Annotated[
+TrainingSamples: TypeAlias = Annotated[
     int | None, Field(ge=1, description="training samples to use, the first ones; null: all")
 ]
 ValidationSamples: TypeAlias = Annotated[

@@ -147,7 +147,7 @@ def _reason(place: Place, traits: LayerTraits, options: tuple[str, ...] = ()) ->
 
 
 def _places_text(found: Collection[Place], able: Collection[Place]) -> str:
-    """Return a text such as `jax, torch/cudnn on a CPU`: a backend alone for all its kernels.
+    """Return a text such as `A, B/cudnn on a CPU`: the backend A alone stands for all its kernels.
 
     `able` are the places that run a plain layer. The text has no device if the implementations have
     no other device.

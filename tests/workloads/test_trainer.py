@@ -95,7 +95,7 @@ EXAMPLE_FAILURES = [
     ExampleFailure(
         name="no_such_function",
         kind="bad_request",
-        message="expected a function 'no_such_function' in",
+        message="no function 'no_such_function' in",
     ),
 ]
 

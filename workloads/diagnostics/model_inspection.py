@@ -249,7 +249,7 @@ class _Inspector:
         graphs = None
         running = {arm.implementation for arm in arms if arm.reason is None}
         if any("compile" in parse_implementation(text).options for text in running):
-            graphs = module_inspection.find_graphs(own, data, asked.timed_work, batch_size)
+            graphs = module_inspection.graphs_of_module(own, data, asked.timed_work, batch_size)
         return ModelFacts(
             names[:1],
             data.digest,

@@ -76,7 +76,7 @@ def try_module(
     count = min(batch_size, len(data.train))  # a module may be written for this size alone
     in_order = _tensors(own, data.train.first(count))
     carried = find_carried_state(own.module, in_order[0])
-    if carried or not takes_batch(own.module, _tensors(own, data.train.first(1))[0]):
+    if carried or _takes_full_batches_only(own, data.train, in_order[0]):
         full_batches(data.train, batch_size, f"{location}: train")
         full_batches(data.validation, batch_size, f"{location}: validation")
     for where, samples in batches_not_finite(data, count):  # the most exact message is first
@@ -102,6 +102,12 @@ def try_module(
         trial.validate(_tensors(own, data.validation.first(batch_size)))
     restore_kept(own.module, carried)
     return TriedModule(names, tuple(sorted(".".join(filter(None, key)) for key in carried)))
+
+
+def _takes_full_batches_only(own: OwnModule, samples: Samples, full: Any) -> bool:
+    """Return True if a module predicts a full batch and not a single sample."""
+    single = _tensors(own, samples.first(1))[0]
+    return takes_batch(own.module, full) and not takes_batch(own.module, single)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +270,7 @@ def examine_module(
             yield ArmFact(probe, text, device, reason)
 
 
-def find_graphs(
+def graphs_of_module(
     own: OwnModule, data: DataSet, timed_work: TimedWork, batch_size: int
 ) -> GraphCounts:
     """Return what `torch.compile` would make of a module for the timed work."""

@@ -101,7 +101,7 @@ TWICE: list[Config] = [{"units": size, "batch_size": 32} for size in UNITS * 2]
         ([{"units": s, "label": f"run {s}"} for s in UNITS], "only together with label"),
         (
             [{"units": s, "layers": 1 + s // 40, "heads": 1 + s // 20 % 2} for s in UNITS[:6]],
-            "6 blocks are too few to adjust for heads and layers",
+            "too few blocks (6) to adjust for heads and layers",
         ),
     ],
 )

@@ -103,7 +103,7 @@ def test_a_kept_model_is_that_of_its_trial_and_whole(
     assert kept({"mib": 1}) == ([("./weights", 2**20)], "")
     assert kept({}) == ([], "")
     files, message = kept({"mib": 257})
-    assert not files and "at most 256 MiB" in message
+    assert not files and "a model can have 256 MiB" in message
     monkeypatch.setattr(tarfile, "copyfileobj", mock.Mock(side_effect=OSError("shorter than was")))
     assert kept({"mib": 1}) == ([], "")
 
@@ -228,7 +228,7 @@ def test_a_trainer_keeps_to_the_cpus_that_its_trial_may_use(
     assert len(trainers.warm) == 2, "the confined trainer stays warm as well"
     trainers.close()
     other.claim(len(before))
-    assert "needs 1 CPU of its own" in failure_of(trainers, "runs", USABLE, cpus=1).message
+    assert "needs 1 free CPU" in failure_of(trainers, "runs", USABLE, cpus=1).message
     assert os.sched_getaffinity(0) == before
 
 
@@ -352,7 +352,7 @@ def test_a_trial_never_takes_the_events_of_another(trainers: TrainerPool) -> Non
 def test_a_proof_is_that_of_the_arm() -> None:
     job = build_job("noop")
     trial_run = TrialRun(job, RoundTrial(TrialRequest("synthetic", "torch/fused")))
-    with pytest.raises(ProtocolError, match="torch/fused; received 'portable'"):
+    with pytest.raises(ProtocolError, match="'portable', but the trial runs torch/fused"):
         trial_run.note_event(KernelProof("portable", "portable", "of another trial"))
     trial_run.note_event(KernelProof("fused", "fused", "its own"))
     assert trial_run.kernel is not None

@@ -63,11 +63,11 @@ class UserWorkload(NamedTuple):
 USER_WORKLOADS = [
     UserWorkload(workload="good:run", nodes_may_have_it=True),
     UserWorkload(workload="picky:run", nodes_may_have_it=True),
-    UserWorkload(workload="good:walk", reason="expected a function 'walk' in"),
+    UserWorkload(workload="good:walk", reason="no function 'walk' in"),
     UserWorkload(
         workload="failing:run", reason="RuntimeError: no, at failing.py:1\nlicence\n  File "
     ),
-    UserWorkload(workload="clashing:run", reason="rename it"),
+    UserWorkload(workload="clashing:run", reason="rename yours"),
     UserWorkload(workload="ending:run", reason="the last words"),
     UserWorkload(workload="no_such_module:run", reason="no_such", nodes_may_have_it=True),
     UserWorkload(workload="lacking:run", reason="no_such", nodes_may_have_it=True),

@@ -58,7 +58,7 @@ def test_the_wait_ends_with_the_node_or_with_its_time() -> None:
     laid, seconds = waited(float("inf"), f"{{class: '*L4*', wait_s: 5}}, {T4}")
     assert 60 <= seconds < 62
     _, impossible = laid.impossible
-    assert "none came within 60 s (wait_s)" in impossible.reason
+    assert "came within 60 s (wait_s)" in impossible.reason
 
 
 SPOT = "labels: {market-type: spot}, wait_s: 900"

@@ -117,7 +117,7 @@ class Refused(NamedTuple):
         Refused("make_checkpoints", ("ModelCheckpoint", "on_train_batch_end")),
         Refused("make_boards", ("TensorBoard", "on_train_batch_begin"), update_freq="batch"),
         Refused("make_none", ("list", "EarlyStopping")),
-        Refused("make_once", ("new callbacks",)),
+        Refused("make_once", ("return the same callbacks",)),
         Refused("make_misspelt", ("EarlyStopping", "'val_los'", "val_loss, val_mae")),
     ],
     ids=lambda case: f"{case.callbacks} {case.update_freq}",

@@ -9,8 +9,8 @@ from workloads.settings import (
     Layers,
     LearningRate,
     Rate,
-    Samples,
     SequenceLength,
+    TrainingSamples,
     Units,
     UpTo10,
     ValidationSamples,
@@ -31,7 +31,7 @@ class CharRnnSettings(TextSettings):
         description="stateful: streams that keep their states from batch to batch; windows: each"
         " starts at zero",
     )
-    samples: Samples = None
+    samples: TrainingSamples = None
     validation_samples: ValidationSamples = None
     sequence_length: SequenceLength = 75
     embedding_units: Width = Field(15, description="width of the embedding")

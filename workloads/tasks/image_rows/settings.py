@@ -4,7 +4,7 @@ from typing import Literal, TypeAlias
 
 from pydantic import Field
 
-from workloads.settings import Layers, Rate, Samples, ValidationSamples, Width
+from workloads.settings import Layers, Rate, TrainingSamples, ValidationSamples, Width
 from workloads.tasks.training_settings import TrainingSettings
 
 ImageSet: TypeAlias = Literal["digits", "mnist"]
@@ -21,7 +21,7 @@ class ImageRowsSettings(TrainingSettings):
     data_path: str | None = Field(
         None, description="an .npz with x_train, y_train, x_test, y_test instead of the download"
     )
-    samples: Samples = None
+    samples: TrainingSamples = None
     validation_samples: ValidationSamples = None
     layers: Layers = 2
     dropout: Rate = Field(

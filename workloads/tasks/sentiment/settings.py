@@ -8,8 +8,8 @@ from workloads.layer_traits import Mask
 from workloads.settings import (
     Bidirectional,
     Dropout,
-    Samples,
     SequenceLength,
+    TrainingSamples,
     Units,
     ValidationSamples,
     Width,
@@ -32,7 +32,7 @@ class SentimentSettings(TrainingSettings):
     data_path: str | None = Field(
         None, description="an .npz of padded reviews instead of the download of imdb"
     )
-    samples: Samples = None
+    samples: TrainingSamples = None
     validation_samples: ValidationSamples = None
     vocabulary: int = Field(20_000, ge=4, le=1_000_000, description="number of different words")
     sequence_length: SequenceLength = 100

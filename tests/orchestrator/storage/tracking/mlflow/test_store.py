@@ -134,7 +134,7 @@ def test_what_to_do_follows_from_the_answer_of_a_server(
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with refusing(status, text) as (store, _), pytest.raises(TrackingError) as caught:
         store.run("1403")
-    _, _, was_received, next_step = caught.value.args
+    _, was_received, next_step = caught.value.args
     assert received in was_received and "<" not in was_received
     assert advice in next_step
     assert caught.value.is_away == is_away
