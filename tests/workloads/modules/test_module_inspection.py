@@ -194,7 +194,7 @@ WRONG_MODULES = [
         "data of another shape",
         load="own_modules:load_wide",
         place="load_wide",
-        text="received x of shape (32, 5, 4) and y of shape (32, 1)",
+        text="x of shape (32, 5, 4) and y of shape (32, 1)",
     ),
     WrongModule(
         "a backward pass that fails",
