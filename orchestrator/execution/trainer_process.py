@@ -185,10 +185,10 @@ class TrainerProcess(contextlib.AbstractContextManager["TrainerProcess"]):
         """Return whether processes of a trial are left, apart from Python's resource tracker."""
         with contextlib.suppress(psutil.Error):
             for process in self._reaper.children(recursive=True):
-                with contextlib.suppress(psutil.Error):  # a zombie has no command
-                    command = " ".join(process.cmdline())
-                    is_trainer = process == self._handle
-                    if not is_trainer and command and "resource_tracker" not in command:
+                with contextlib.suppress(psutil.Error):
+                    command = " ".join(process.cmdline())  # empty for a moment after it was started
+                    is_ours = process == self._handle or "resource_tracker" in command
+                    if not is_ours and process.status() != psutil.STATUS_ZOMBIE:
                         return True
         return False
 
