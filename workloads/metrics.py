@@ -253,7 +253,6 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         name="train_epochs",
         description="Timed epochs: fewer than settings.epochs if a callback stopped the training.",
-        workload=TRAINING,
     ),
     Metric(name="steps_s", description="Time spent on timing single steps.", better="less"),
     Metric(
