@@ -52,5 +52,5 @@ def test_a_run_with_too_little_address_space_ends_with_a_clear_error(tmp_path: P
     home = new_home(tmp_path)
     limited = ["bash", "-c", 'ulimit -v 2000000; exec "$@"', "bash"]
     words = [*limited, COMMAND, "run", home.spec("limited")]
-    Command(words, home.environ()).done().refused("(ulimit -v)", "at least 3,072 MiB")
+    Command(words, home.environ()).done().refused("(ulimit -v)", "Ray needs 3,072 MiB")
     home.expect_nothing_running()
