@@ -224,8 +224,10 @@ def written_rules(trial: Context) -> dict[str, float]:
     """Expect Keras' cuDNN path for layers that our rules let run on a simulated GPU."""
     import keras
 
+    from workloads.backends.framework import set_dtype_policy
     from workloads.models.rewriting import examine_rewrite, switch_layers
 
+    set_dtype_policy(trial.implementation)  # an earlier trial of the process may have another
     implementation = dataclasses.replace(trial.implementation, kernel="cudnn")
     for name, layer in written_layers().items():
         model = keras.Sequential([keras.Input((3, 5), batch_size=2), layer])
@@ -241,8 +243,10 @@ def demand_rules(trial: Context) -> dict[str, float]:
     """Compare our rules for models as written that demand cuDNN with Keras; count the outcomes."""
     import keras
 
+    from workloads.backends.framework import set_dtype_policy
     from workloads.models.rewriting import examine_rewrite
 
+    set_dtype_policy(trial.implementation)  # an earlier trial of the process may have another
     implementation = dataclasses.replace(trial.implementation, kernel="auto")
     device = trial.settings["device"]
     counts = Counter[str]()
