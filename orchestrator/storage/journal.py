@@ -410,11 +410,15 @@ def _signed(body: bytes) -> bytes:
     return body[:-1] + b',"crc32":"%08x"}' % zlib.crc32(body)
 
 
+def _checksum_differs(line: bytes) -> bool:
+    return line != _signed(line[:_CHECKSUM] + b"}")
+
+
 def _read_line(line: bytes, number: int) -> tuple[Record | None, str]:
     """Return the record of a line of a journal of this format, or None and why it is none."""
-    body = line[:_CHECKSUM] + b"}"
-    if line != _signed(body):
+    if _checksum_differs(line):
         return None, "its checksum differs"
+    body = line[:_CHECKSUM] + b"}"
     try:
         return _LINE.validate_json(body if number == FORMAT.number else _migrated(body, number)), ""
     except ValidationError as error:
@@ -446,11 +450,13 @@ def _corrupt(path: Path, line: int, reason: str) -> JournalError:
 def _format_number(path: Path, lines: Sequence[bytes]) -> int:
     """Return the format of a journal; raise `JournalError` if it is not read.
 
-    Without a first line that tells it, it is the present format: that line is damaged.
+    Without a whole first line that tells it, it is the present format: that line is damaged.
     """
+    if not lines or _checksum_differs(lines[0]):
+        return FORMAT.number
     try:
         value = parse_json(lines[0])
-    except (IndexError, ValueError):
+    except ValueError:
         return FORMAT.number
     if not isinstance(value, dict) or value.get("record") != "sweep_opened":
         return FORMAT.number

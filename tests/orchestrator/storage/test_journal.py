@@ -202,6 +202,16 @@ def test_a_journal_of_a_later_format_names_the_rnnsweep_to_install(
         assert f"format {number + 1}, written by rnnsweep 9.9.9" in text
 
 
+def test_a_changed_format_number_is_damage(tmp_path: Path) -> None:
+    number, path = journal.FORMAT.number, tmp_path / journal.JOURNAL_FILE
+    content = write(tmp_path)
+    for changed in (b'"journal_version":%d' % (number + 1), b'"journal_versiom":%d' % number):
+        path.write_bytes(content.replace(b'"journal_version":%d' % number, changed))
+        assert path.read_bytes() != content
+        with pytest.raises(journal.JournalError, match="line 1 is damaged"):
+            journal.read(tmp_path)
+
+
 def test_a_line_that_does_not_fit_is_taken_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
