@@ -15,7 +15,7 @@ AUTO = "auto"
 """The kernel of a model that is measured as it is written."""
 
 KERNELS: Mapping[str, str] = {
-    AUTO: "the model as written: Keras chooses the kernel of its layers and the compilation",
+    AUTO: "the model as written: Keras chooses the kernel of its layers, and whether it compiles",
     "portable": "Keras' own layer without cuDNN (use_cudnn=False)",
     "cudnn": "Keras' own layer on cuDNN (use_cudnn=True), one call per layer",
     "fused": "the whole stack of recurrent layers in one call of the backend's library",

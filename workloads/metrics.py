@@ -272,7 +272,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="callbacks_s",
-        description="Time of your callbacks between the epochs, in all; no part of train_s.",
+        description="Total time of your callbacks between epochs; not part of train_s.",
         label="callbacks",
         unit="s",
         better="less",
@@ -292,7 +292,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="loss",
-        description="Loss on the training data. A trial has the one of its last epoch.",
+        description="Loss on the training data; a trial has the value of its last epoch.",
         better="less",
         measured_in=_FULL_AND_EACH_EPOCH,
         workload=TRAINING,
@@ -301,7 +301,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="accuracy",
-        description="Accuracy on the training data. A trial has the one of its last epoch.",
+        description="Accuracy on the training data; a trial has the value of its last epoch.",
         better="more",
         measured_in=_FULL_AND_EACH_EPOCH,
         workload=TRAINING,
@@ -310,7 +310,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="val_loss",
-        description="Loss on the validation data. A trial has the one after its last epoch.",
+        description="Loss on the validation data; a trial has the value after its last epoch.",
         better="less",
         measured_in=_FULL_AND_EACH_EPOCH,
         workload=TRAINING,
@@ -319,7 +319,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="val_accuracy",
-        description="Accuracy on the validation data. A trial has the one after its last epoch.",
+        description="Accuracy on the validation data; a trial has the value after its last epoch.",
         better="more",
         measured_in=_FULL_AND_EACH_EPOCH,
         workload=TRAINING,
@@ -378,22 +378,27 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="sample_s",
-        description="Time to write the sample text.",
+        description="Time to generate the sample text.",
         better="less",
         workload="char_rnn",
     ),
     # Slices
     Metric(name="slices", description="Number of slices.", measured_in=_EVERY_SLICED),
-    Metric(name="slice_steps", description="Mean steps of a slice.", measured_in=_EVERY_SLICED),
+    Metric(
+        name="slice_steps",
+        description="Mean number of steps in a slice.",
+        measured_in=_EVERY_SLICED,
+    ),
     Metric(
         name="timed_s",
-        description="Time of all slices.",
+        description="Total time of all slices.",
         better="less",
         measured_in=_EVERY_SLICED,
     ),
     Metric(
         name="ratio_interval",
-        description="Half-width of the interval of the ratio to the round's first arm.",
+        description="Half-width of the interval of the time ratio to the round's first arm, as a "
+        "share.",
         better="less",
         measured_in=_EVERY_SLICED,
     ),
@@ -467,7 +472,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="clock_drop_pct",
-        description="How far the mean clock was below the device's highest.",
+        description="How far the mean clock was below the device's highest clock.",
         label="below full clock",
         unit="%",
         better="less",
@@ -559,7 +564,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="whole_train_s",
-        description="Time of a new training: compiling and the timed epochs.",
+        description="Time of a whole training: compile_s and train_s.",
         label="train with compiling",
         unit="s",
         better="less",
@@ -571,7 +576,7 @@ METRICS: tuple[Metric, ...] = (
     # Expenses
     Metric(
         name="epoch_s",
-        description="Time of an epoch without validation; in the report, the mean of a trial.",
+        description="Time of an epoch without validation; the report has the mean over a trial.",
         label="epoch",
         unit="s",
         better="less",

@@ -31,10 +31,12 @@ LearningRate: TypeAlias = Annotated[
     UpTo10, Field(description="initial learning rate of the optimizer: Adam, in char_rnn SGD")
 ]
 TrainingSamples: TypeAlias = Annotated[
-    int | None, Field(ge=1, description="training samples to use, the first ones; null: all")
+    int | None,
+    Field(ge=1, description="how many training samples to use, from the first on; null: all"),
 ]
 ValidationSamples: TypeAlias = Annotated[
-    int | None, Field(ge=1, description="validation samples to use, the first ones; null: all")
+    int | None,
+    Field(ge=1, description="how many validation samples to use, from the first on; null: all"),
 ]
 SequenceLength: TypeAlias = Annotated[
     Length, Field(description="steps per sequence: tokens, characters or words")

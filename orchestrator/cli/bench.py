@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 _NOTES = """
 The first implementation is the baseline. The implementations take turns in short slices. Each round
-starts with new models; there are at least 3 rounds, and a verdict needs 6. NAME+again times an
-implementation twice, which shows the noise. The kernel that ran is proven. Nothing is stored. The
-exit code is 1 if an implementation fails.
+starts with new models. The time never ends a bench before 3 rounds, and a verdict needs 6.
+NAME+again times an implementation twice, which shows the noise. The kernel that ran is proven.
+Nothing is stored. The exit code is 1 if an implementation fails.
 """
 
 

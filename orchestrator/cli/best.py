@@ -53,7 +53,8 @@ def _limit_option(
 )
 @options.sweep_argument("sweep")
 @click.option(
-    "--metric", help="Choose by this metric. Default: the first objective without limits."
+    "--metric",
+    help="Choose by this metric. Default: the first objective that has no --min or --max.",
 )
 @_limit_option("--min", "at_least", "Require a mean of at least NUMBER; may be repeated.")
 @_limit_option("--max", "at_most", "Require a mean of at most NUMBER; may be repeated.")

@@ -30,8 +30,8 @@ _NOTES = """
 A and B are sweeps (`quickstart`), generations (`quickstart#1`), or reports in JSON files
 (`baseline.json`). Arms with the same name are compared, over the configs that both sides have. A
 verdict needs at least 6 such configs, or 6 repeats of a single config. With --fail-on, arms without
-a verdict (gone, open, busy or on other hardware) are listed on stderr; only `--fail-on open` makes
-them fail.
+a verdict (gone, open, busy or on other hardware) are listed on stderr. They change the exit code
+only with `--fail-on open`.
 """
 
 

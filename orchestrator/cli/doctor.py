@@ -27,7 +27,7 @@ _COLOURS = {"ok": "green", "warning": "yellow", "left out": "yellow", "missing":
     examples=["rnnsweep doctor --for quickstart"],
     notes=(
         "The exit code is 1 if no sweep can run here or, with --for, if none of the spec's arms "
-        "can. A sweep leaves out single arms that cannot run."
+        "can. If only some arms cannot run, the sweep leaves them out."
     ),
 )
 @click.option(

@@ -37,7 +37,8 @@ PLAN = Format("a plan", 5, id="rnnsweep-plan")
 @command(
     examples=["rnnsweep plan quickstart", "rnnsweep plan mine.yaml --set search.configs=12"],
     notes=f"""
-`plan` runs no trial. It fails with the same message as `rnnsweep run` would.
+`plan` runs no trial. If `rnnsweep run` would refuse the spec, `plan` refuses it, with the same
+message.
 {options.SPEC_NOTES}""",
 )
 @options.spec_argument
@@ -51,7 +52,7 @@ PLAN = Format("a plan", 5, id="rnnsweep-plan")
     metavar="FLEET",
     help=(
         "Also estimate the time on these nodes, such as '4 x NVIDIA T4, 8 x lab.json' (hardware"
-        " classes, or files that hardware --format json wrote); may be repeated."
+        " classes, or files that rnnsweep hardware --format json wrote); may be repeated."
     ),
 )
 @options.json_option

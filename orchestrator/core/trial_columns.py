@@ -106,7 +106,7 @@ COLUMNS: tuple[TrialColumn, ...] = (
         "repeat",
         "whole",
         lambda trial: trial.repeat,
-        "Number of the round in the block, from 0.",
+        "Number of the repeat in the block, from 0.",
         stored="param",
     ),
     TrialColumn(
@@ -244,7 +244,7 @@ COLUMNS: tuple[TrialColumn, ...] = (
         "kernel_asked",
         "text",
         lambda trial: trial.kernel.asked if trial.kernel else None,
-        "Kernel that the evidence had to prove.",
+        "Requested kernel with its options.",
         stored="record",
     ),
     TrialColumn(
@@ -323,7 +323,7 @@ COLUMNS: tuple[TrialColumn, ...] = (
         "round",
         "text",
         lambda trial: trial.round_id,
-        "ID of the trial's round: the trials of a round took turns.",
+        "ID of the round; trials with the same ID took turns.",
     ),
 )
 

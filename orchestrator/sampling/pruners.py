@@ -21,12 +21,12 @@ class Median(PrunerKind):
     """Optuna's median rule: a block ends if it is worse than the median of the earlier ones."""
 
     name: Literal["median"] = "median"
-    about: ClassVar[str] = "ends blocks that are worse than the median of the earlier ones"
+    about: ClassVar[str] = "ends configs that are worse than the median of the earlier ones"
     n_startup_trials: Annotated[
-        int, Field(ge=0, description="Blocks that end before the first one may be pruned.")
+        int, Field(ge=0, description="How many blocks must end before one may be pruned.")
     ] = 5
     n_warmup_steps: Annotated[
-        int, Field(ge=0, description="Epochs of each block before it may be pruned.")
+        int, Field(ge=0, description="How many epochs of each block pass without pruning.")
     ] = 0
 
     @property

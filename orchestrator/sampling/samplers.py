@@ -17,7 +17,7 @@ class Tpe(SamplerKind):
     """Optuna's tree-structured Parzen estimator."""
 
     name: Literal["tpe"] = "tpe"
-    about: ClassVar[str] = "models where good configs are"
+    about: ClassVar[str] = "looks where earlier configs were good"
     learns: ClassVar[bool] = True
 
     def make(self, block: BlockSeed) -> BaseSampler:
@@ -64,7 +64,7 @@ class Grid(Random):
     """All combinations, in a random order. `Search.points` has them: nothing is sampled."""
 
     name: Literal["grid"] = "grid"  # type: ignore[assignment]
-    about: ClassVar[str] = "has all combinations"
+    about: ClassVar[str] = "tries all combinations"
     configs_from: ClassVar[ConfigsFrom] = "space"
 
 

@@ -98,7 +98,7 @@ def _described(kinds: Sequence[type[ChosenKind]], user_class: type[ChosenKind]) 
     texts = []
     for kind in kinds:
         learns = issubclass(kind, sampling.SamplerKind) and kind.learns
-        texts.append(f"{kind.word()} {kind.about}{' (learns)' if learns else ''}")
+        texts.append(f"{kind.word()} {kind.about}{' (learns from results)' if learns else ''}")
     return "; ".join([*texts, f"{USER_CLASS} is {user_class.about}"])
 
 
@@ -109,7 +109,7 @@ Pruner: TypeAlias = Annotated[sampling.PrunerKind, _one_of(sampling.PRUNERS, sam
 
 SAMPLER_TEXT = f"What suggests the configs: {_described(sampling.SAMPLERS, sampling.UserSampler)}."
 PRUNER_TEXT = (
-    "What ends bad configs early, by one objective of each epoch: "
+    "What ends bad configs early, by the objective after each epoch: "
     f"{_described(sampling.PRUNERS, sampling.UserPruner)}."
 )
 

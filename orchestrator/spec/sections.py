@@ -92,7 +92,7 @@ class HardwareEntry(fields.Strict):
     )
     wait_s: fields.PositiveFloat | None = pydantic.Field(
         None,
-        description=("Seconds to wait until an autoscaler has started a first node of this kind."),
+        description=("Seconds to wait for an autoscaler to start a first node of this kind."),
     )
 
     @classmethod
@@ -264,7 +264,7 @@ class Limits(fields.Strict):
         None, description="Memory that a trainer process may use, in MiB."
     )
     attempts: fields.PositiveInt = pydantic.Field(
-        3, description="How often a trial is started if its process dies."
+        3, description="How often a trial is started, in all, if its process dies."
     )
     failures: fields.PositiveInt | None = pydantic.Field(
         3, description="Stop an arm after this many identical failures in a row; null for never."
@@ -317,7 +317,7 @@ class MeasureSpec(WordedSection):
 
     mode: MeasureMode = pydantic.Field(
         "full",
-        description="full: train to the end. timing: train until the ratios are precise.",
+        description="full: train to the end. timing: train until the speed-ups are precise.",
     )
     of: TimedWork = pydantic.Field(
         _TIMING.timed_work,
@@ -328,9 +328,7 @@ class MeasureSpec(WordedSection):
     )
     interval: Share = pydantic.Field(
         _TIMING.interval,
-        description=(
-            "timing: stop when the interval of each ratio is this narrow (half-width, as a share)."
-        ),
+        description="timing: stop when each speed-up is known to within this share: 0.01 is 1 %.",
     )
     slices: Annotated[tuple[Blocks, Blocks], pydantic.BeforeValidator(fields.as_tuple)] = (
         pydantic.Field(
@@ -362,9 +360,7 @@ class AutoConfigs(WordedSection):
 
     interval: Share = pydantic.Field(
         _BLOCKS.interval,
-        description=(
-            "Stop when the interval of each speed-up is this narrow (half-width, as a share)."
-        ),
+        description="Stop when each speed-up is known to within this share: 0.01 is 1 %.",
     )
     at_least: Blocks = pydantic.Field(_BLOCKS.least, description="The smallest number of configs.")
     at_most: Blocks = pydantic.Field(_BLOCKS.most, description="The largest number of configs.")

@@ -123,7 +123,7 @@ class Range(fields.Strict):
     """From `low` to `high`, both included: ints if all of its numbers are ints, else floats."""
 
     low: fields.IntOrFloat = Field(
-        description="The smallest value. If low, high and step are whole, so are all values."
+        description="The smallest value. All values are whole numbers if low, high and step are."
     )
     high: fields.IntOrFloat = Field(description="The largest value.")
     log: bool = Field(False, description="Spread the values evenly on a logarithmic scale.")
@@ -266,9 +266,9 @@ class Objective(fields.Strict):
     over: Annotated[str, AfterValidator(_over)] = Field(
         "mean",
         description=(
-            "Which arms of a block give the value: the mean, min or max of all; or the mean of"
-            " some: cpu, gpu, an implementation, a variant, 'VARIANT: IMPLEMENTATION' or *, also"
-            " with ' on HARDWARE'."
+            "Which arms of a block give the value: mean, min or max of all arms; or the mean of the"
+            " arms that you name: cpu, gpu, an implementation, a variant,"
+            " 'VARIANT: IMPLEMENTATION' or *, each also with ' on HARDWARE'."
         ),
     )
 
@@ -350,8 +350,8 @@ class Search(fields.Strict):
     open_blocks: fields.PositiveInt | None = Field(
         None,
         description=(
-            "The most configs that are unfinished at a time. The default keeps the hardware busy"
-            " that the objectives read."
+            "At most this many configs are unfinished at a time. The default is just enough to keep"
+            " the hardware busy that the objectives read."
         ),
     )
 

@@ -91,8 +91,8 @@ class SweepSpec(Strict):
         None,
         description=(
             "Keras callbacks for your own model: module:callbacks, a function that takes the"
-            " settings and returns a list of them. They work between the epochs of each whole"
-            " training; none may work at each batch."
+            " settings and returns a list of them. They are called between the epochs of each"
+            " whole training, and never at a batch."
         ),
     )
     workload: WorkloadName | None = Field(
@@ -143,16 +143,16 @@ class SweepSpec(Strict):
     measure: sections.MeasureSpec = Field(
         sections.MeasureSpec(),
         description=(
-            "full: train to the end. timing: train until the ratios are precise. Or a mapping with"
-            " mode and the options of timing."
+            "full: train to the end. timing: train until the speed-ups are precise. Or a mapping"
+            " with mode and the options of timing."
         ),
     )
     disturbed: sections.DisturbedSpec = Field(
         sections.DisturbedSpec(),
-        description="How busy the machine may be; beyond this a trial is marked as disturbed.",
+        description="How busy the machine may be before a trial is marked as disturbed.",
     )
     margins: sections.MarginsSpec = Field(
-        sections.MarginsSpec(), description="Differences that do not matter."
+        sections.MarginsSpec(), description="Differences that are too small to matter."
     )
     published: sections.PublishedRows = Field(
         (), description="Published results, shown next to yours."

@@ -19,7 +19,8 @@ class TextSettings(TrainingSettings):
     )
     data_path: str | None = Field(
         None,
-        description="a UTF-8 text, for dataset file or instead of the download of shakespeare",
+        description="a file of UTF-8 text, for dataset file or instead of the download of"
+        " shakespeare",
     )
     vocabulary: int = Field(
         128,

@@ -28,8 +28,8 @@ class CharRnnSettings(TextSettings):
 
     batches: Literal["stateful", "windows"] = Field(
         "stateful",
-        description="stateful: streams that keep their states from batch to batch; windows: each"
-        " starts at zero",
+        description="stateful: each batch continues the text and the states of the one before;"
+        " windows: each sequence starts from zero states",
     )
     samples: TrainingSamples = None
     validation_samples: ValidationSamples = None

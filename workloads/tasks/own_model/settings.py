@@ -21,15 +21,15 @@ class OwnModelSettings(TaskSettings):
         30,
         ge=0,
         le=10_000,
-        description="synchronised steps after the epochs, for step_ms_median and step_ms_p95",
+        description="steps timed one by one after the epochs, for step_ms_median and step_ms_p95",
     )
     target_accuracy: float | None = Field(
         None, gt=0, le=1, description="report the training time until val_accuracy reaches this"
     )
     keep: Literal["best"] | None = Field(
         None,
-        description="best: keep the models of each arm's best config, and of the sweep's best"
-        " config on each arm, as models in MLflow",
+        description="best: keep in MLflow, for each arm, the models of its own best config and of"
+        " the sweep's best config",
     )
     weights: StartWeights = Field(
         "equal",
