@@ -4,6 +4,7 @@ The trials of a round take turns, so that they share whatever else the machine d
 timed work that is done in one turn is a slice: some steps, and their synchronised seconds.
 """
 
+import gc
 import math
 import statistics
 import threading
@@ -85,6 +86,11 @@ class Turns:
             return self.usual_steps
         began_s = time.monotonic()
         self.emit(protocol.Resting(before))
+        if not self.done_slices or before == "finish":
+            # What the warm-up or the training left is released while the others work. TensorFlow
+            # often takes seconds to release an iterator of tf.data: the iterator's tuning thread
+            # misses that it is to end, and sleeps on, up to as long as the iterator has lived.
+            gc.collect()
         command = self.next_command()
         self.rested_s += time.monotonic() - began_s
         if isinstance(command, protocol.Finish):

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -253,6 +254,20 @@ def test_trial_runs_that_are_not_recorded_choose_the_steps_of_a_slice() -> None:
         compiled.add(steps)
     assert [type(event) for event in events] == [Ready, Resting, SliceDone, Resting]
     assert single_event(events, Ready).slice_steps == single_event(events, SliceDone).steps == 25
+
+
+def test_what_the_warm_up_left_is_released_while_the_others_work() -> None:
+    """A release in a turn would hold up all trials: TensorFlow's iterators take seconds."""
+    left, living = type("Left", (), {})(), list[bool]()
+    left.cycle, reference = left, weakref.ref(left)
+    del left
+
+    def next_command() -> RoundCommand:
+        living.append(reference() is not None)
+        return Slice()
+
+    Turns(lambda _: None, next_command).rest()
+    assert living == [False]
 
 
 def test_a_request_to_finish_that_comes_too_late_changes_nothing() -> None:
