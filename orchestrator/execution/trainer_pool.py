@@ -25,8 +25,9 @@ _SHARED_GPU = 0.5
 """The used share of a GPU's memory up to which trainers of several backends stay warm there."""
 
 _TRIALS, _LIFE, _LEAST_START_S = 3, 20, 1.0
-"""A trainer is replaced after this many trials, and not before it has lived 20 times as long as its
-start took: fresh trainers take a twentieth of the time at most."""
+"""The trainers of a round are replaced after this many trials, and not before they have lived 20
+times as long as their starts took, one after the other: starts take a twentieth of the time at
+most."""
 
 TrainerKey: TypeAlias = tuple[str, Device, int | None]
 """The use of a warm trainer: backend, device, and how many CPUs it may use.
@@ -140,7 +141,11 @@ class TrainerPool:
         that. They end together because the first trial of a process compiles for longer.
         """
         warm = [self.warm[key] for key in keys if key in self.warm]
-        if warm and all(map(_has_served, warm)):
+        starts_s = sum(max(trainer.start_s, _LEAST_START_S) for trainer in warm)
+        have_served = (
+            trainer.trials >= _TRIALS and trainer.age_s >= _LIFE * starts_s for trainer in warm
+        )
+        if warm and all(have_served):
             for key in keys:
                 self.end(key)
 
@@ -212,9 +217,3 @@ class TrainerPool:
         for key in list(self.warm):
             self.end(key)
         self.claims.release()
-
-
-def _has_served(trainer: TrainerProcess) -> bool:
-    """Return whether a trainer has run long enough to be replaced by a fresh one."""
-    start_s = max(trainer.start_s, _LEAST_START_S)
-    return trainer.trials >= _TRIALS and trainer.age_s >= _LIFE * start_s

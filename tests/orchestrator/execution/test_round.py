@@ -13,12 +13,13 @@ import pytest
 
 from orchestrator.core.criteria import Timing
 from orchestrator.core.trial import Outcome, outcome_adapter
-from orchestrator.execution import telemetry, trainer_pool, watchdog
+from orchestrator.execution import telemetry, watchdog
 from orchestrator.execution.actor import TrialActor
 from orchestrator.execution.job import Job, TrialLimits, job_adapter
 from orchestrator.execution.round import RunningRound
 from orchestrator.execution.telemetry.node_gauge import Taken
 from orchestrator.execution.trainer_pool import CpuClaims, TrainerPool
+from orchestrator.execution.trainer_process import TrainerProcess
 from tests.building.jobs import build_job
 from workloads.protocol import SliceDone
 from workloads.turns import step_seconds
@@ -285,15 +286,18 @@ def test_a_trainer_that_dies_while_it_waits_fails_alone(trainers: TrainerPool) -
     assert two.failure.reason == "crash"
 
 
-def test_the_trainers_of_a_round_are_replaced_together_once_all_have_served(
+def test_the_trainers_of_a_round_are_replaced_once_their_starts_are_a_twentieth_of_their_lives(
     trainers: TrainerPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    names = ("none/one", "none/slow")
+    names, age_s = ("none/one", "none/slow"), 119.0
+    monkeypatch.setattr(TrainerProcess, "age_s", property(lambda _: age_s))
+
+    def trials_before() -> list[int]:
+        for trainer in trainers.warm.values():
+            trainer.trials, trainer.start_s = 3, 3.0
+        return [outcome.trainer_trials for outcome in run_round(trainers, "steady", *names)]
+
     run_round(trainers, "steady", *names)
-    served = [trainers.warm[key] for key in trainers.warm if key[0] == "none/one"]
-    monkeypatch.setattr(trainer_pool, "_has_served", lambda trainer: trainer in served)
-    warm = run_round(trainers, "steady", *names)
-    assert 0 not in [outcome.trainer_trials for outcome in warm]
-    monkeypatch.setattr(trainer_pool, "_has_served", lambda trainer: True)
-    fresh = run_round(trainers, "steady", *names)
-    assert [outcome.trainer_trials for outcome in fresh] == [0, 0]
+    assert trials_before() == [3, 3]  # both starts took 6 s
+    age_s = 120.0
+    assert trials_before() == [0, 0]
