@@ -10,26 +10,22 @@ import json
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
-
-import numpy as np
 
 from workloads.backends.full_memory import memory_complaint
 from workloads.backends.loading import load_framework
 from workloads.backends.stack_call import LEFT_PADDED
-from workloads.data.array_trees import arrays_of, is_single_array, shapes_text
 from workloads.data.class_weights import with_class_weights
-from workloads.data.samples import DataSet, Samples, batches_not_finite, full_batches
+from workloads.data.samples import DataSet, full_batches
 from workloads.diagnostics.failed_pass import failed_pass
+from workloads.diagnostics.first_batches import FailsHere, FirstBatches
 from workloads.diagnostics.value_ranges import (
-    extreme_samples,
     find_unusual_padding,
     find_value_out_of_range,
 )
 from workloads.entry import explain_other_package
-from workloads.failures import LESS_MEMORY, SAME_DATA, BadRequest, DataError, NonFinite, TrialError
+from workloads.failures import LESS_MEMORY, SAME_DATA, BadRequest, DataError, TrialError
 from workloads.implementations import AUTO, Implementation, parse_implementation
 from workloads.model_facts import (
     ArmFact,
@@ -50,30 +46,12 @@ from workloads.tasks.own_model.random_data import no_random_data_for_module, ran
 from workloads.tasks.own_model.settings import OwnModelSettings
 from workloads.tasks.own_model.task import location_of
 
-_ELEMENTWISE_LOSSES = frozenset(
-    {
-        "mse",
-        "meansquarederror",
-        "mae",
-        "meanabsoluteerror",
-        "mape",
-        "msle",
-        "huber",
-        "logcosh",
-        "bce",
-        "binarycrossentropy",
-    }
-)
-"""Keras' losses that compare each output with a target of its own, in small letters."""
-
 _QUICK_LOADING_S = 10.0
 """Data that load within this time are loaded twice, to see whether they are the same."""
 
 _DEVICES: tuple[Device, ...] = ("cpu", "gpu")
 
 _AS_WRITTEN = Implementation("any", AUTO)
-
-_OTHER_SHAPES = "return arrays of the model's shapes, or change its keras.Input or its last layer"
 
 _RECORDABLE = re.compile(r"\w[\w.\- ]*(/\w[\w.\- ]*)*")
 """A name of a metric that MLflow stores on every system."""
@@ -90,7 +68,7 @@ def inspect_own_model(request: InspectionRequest) -> Inspection:
         return replace(facts, import_notes=imported.notes)
     except _SearchedData as error:
         return ModelFault("refused", str(error), error.setting)
-    except _FailsHere as error:
+    except FailsHere as error:
         return ModelFault("failed", f"{error.place}: {error}\n{error.advice}")
     except TrialError as error:
         return ModelFault("refused", str(error))
@@ -113,17 +91,6 @@ class _SearchedData(DataError):
     def __init__(self, message: str, setting: str) -> None:
         super().__init__(message)
         self.setting = setting
-
-
-class _FailsHere(Exception):
-    """An error of Keras or of the backend for a batch whose shapes fit; another backend may differ.
-
-    The text is the reason, `advice` what to do if the shapes do not fit after all.
-    """
-
-    def __init__(self, reason: str, place: str, advice: str) -> None:
-        super().__init__(reason)
-        self.place, self.advice = place, advice
 
 
 class _RecordedSettings(dict[str, Any]):
@@ -171,6 +138,7 @@ class _Inspector:
         self._reason_as_written: str | None = None
         self._padding: str | None = None
         self._probes = [check_settings(OwnModelSettings, probe) for probe in request.probes]
+        self._first_batches = FirstBatches(imported.functions, request.timed_work, request.workload)
 
     def inspect(self) -> ModelFacts:
         """Load, build, try a batch, and examine the model of each probe."""
@@ -191,8 +159,8 @@ class _Inspector:
                 raise DataError(f"{location_of(self._functions.load)}: {found}")
             self._padding = find_unusual_padding(model, data)
         try:
-            metrics = self._try_one_batch(model, data, batch_size)
-        except _FailsHere as error:
+            metrics = self._first_batches.try_model(model, data, batch_size)
+        except FailsHere as error:
             metrics = self._try_without_cudnn(first, data, batch_size, error)
             self._reason_as_written = str(error)
         _expect_recordable(metrics, location_of(self._functions.build))
@@ -375,35 +343,12 @@ class _Inspector:
         for name, samples in (("train", data.train), ("validation", data.validation)):
             full_batches(samples, batch_size, f"{location}: {name}")
 
-    def _try_one_batch(self, model: Any, data: DataSet, batch_size: int) -> tuple[str, ...]:
-        """Compute the loss and the metrics of the first batch; return their names.
-
-        Samples with values that are NaN or infinite are tried as well.
-        """
-        import keras  # noqa: PLC0415 - the framework of this process
-
-        count = min(batch_size, len(data.train))  # a layer may be written for this size alone
-        for layer in model._flatten_layers():
-            if getattr(layer, "use_cudnn", False) is True:  # this process sees no GPU
-                layer.use_cudnn = "auto"
-        model.run_eagerly = True
-        try:
-            for which, batch in batches_not_finite(data, count):  # the most exact message is first
-                self._try(model, batch, f"{which}, which has a NaN or infinite value")
-            names = self._try(model, data.train.first(count), "the first batch")
-            extremes = extreme_samples(data, count)
-            if extremes is not None:
-                self._try(model, extremes, "the samples with the smallest and largest values")
-        finally:
-            keras.utils.clear_session()
-        return names
-
     def _try_without_cudnn(
         self,
         settings: Mapping[str, Any],
         data: DataSet,
         batch_size: int,
-        error: _FailsHere,
+        error: FailsHere,
     ) -> tuple[str, ...]:
         """Try the layers without Keras' path to a library; raise the error if that fails, too."""
         from workloads.models.rewriting import switch_layers  # noqa: PLC0415 - imports Keras
@@ -411,54 +356,9 @@ class _Inspector:
         model = self._build(settings)
         switch_layers(model, use_cudnn=False, unroll=False)
         try:
-            return self._try_one_batch(model, data, batch_size)
-        except _FailsHere:
+            return self._first_batches.try_model(model, data, batch_size)
+        except FailsHere:
             raise error from None
-
-    def _try(self, model: Any, batch: Samples, which: str) -> tuple[str, ...]:
-        """Run the timed work on a batch; `which` names it in the message if a result is NaN."""
-        import keras  # noqa: PLC0415 - the framework of this process
-
-        location = location_of(self._functions.load or self._functions.build)
-        received = f"x {_shapes(batch.inputs)}, y {_shapes(batch.targets)}"
-        expected = f"{location}: expected data for a model that {_model_shapes(model)}"
-        if not _takes(model, batch.inputs):
-            raise DataError(f"{expected}; received {received}: {_OTHER_SHAPES}")
-        if self._request.timed_work == "train" and _are_stretched(model, batch.targets):
-            raise DataError(
-                f"{expected}; received {received}: Keras' loss would broadcast them without an"
-                " error. Give the targets the shape of the output"
-            )
-        try:
-            if self._request.timed_work == "predict":
-                outputs = keras.tree.flatten(model.predict_on_batch(batch.inputs))
-                results = {f"output {number}": array for number, array in enumerate(outputs)}
-            else:
-                # Training, as the operations of another framework may fail at the gradients only.
-                with _packed_as_by_fit(model):
-                    results = model.train_on_batch(
-                        batch.inputs, batch.targets, batch.weights, return_dict=True
-                    )
-        except (ValueError, TypeError, RuntimeError) as error:
-            if _is_in_user_code(error, self._request.workload):
-                raise
-            backend, work = keras.backend.backend(), self._request.timed_work
-            passed, reason = failed_pass(error), describe_error(error, None).splitlines()[0]
-            raise _FailsHere(
-                f"Keras on {backend} cannot {work} the model as it is written:"
-                f" {f'{passed}: ' if passed else ''}{reason}",
-                location,
-                f"the model {_model_shapes(model)}; the data have {received}. If they do not fit:"
-                f" {_OTHER_SHAPES}",
-            ) from error
-        faults = [name for name, value in results.items() if not np.all(np.isfinite(value))]
-        if faults:
-            raise NonFinite(
-                f"{location_of(self._functions.build)}: {' and '.join(faults)}"
-                f" {'is' if len(faults) == 1 else 'are'} NaN or infinite for {which} ({received}):"
-                " check the loss, and the data for missing or very large values"
-            )
-        return tuple(results) if self._request.timed_work == "train" else ()
 
     def _examine(self, model: Any, probe: int) -> Iterator[ArmFact]:
         """Yield whether each implementation can run a model, on each device."""
@@ -477,24 +377,6 @@ class _Inspector:
                 if self._padding and examination.is_masked and in_library:
                     reason = reason or f"{LEFT_PADDED}: {self._padding}"
                 yield ArmFact(probe, text, device, reason, is_masked)
-
-
-@contextmanager
-def _packed_as_by_fit(model: Any) -> Iterator[None]:
-    """Let a step get `(x, y)` where there are no weights; `train_on_batch` says `(x, y, None)`."""
-    from keras import utils  # noqa: PLC0415 - the framework of this process
-
-    step = model.train_step
-
-    def step_on_packed(*arguments: Any) -> Any:
-        *state, data = arguments
-        return step(*state, utils.pack_x_y_sample_weight(*utils.unpack_x_y_sample_weight(data)))
-
-    model.train_step = step_on_packed
-    try:
-        yield
-    finally:
-        del model.train_step
 
 
 def _expect_recordable(names: tuple[str, ...], location: str) -> None:
@@ -519,46 +401,3 @@ def _config_digest(model: Any) -> str:
         config = type(model).__name__
     shapes = [tuple(variable.shape) for variable in model.weights]
     return hashlib.sha256(f"{config}{shapes}".encode()).hexdigest()
-
-
-def _shapes(tree: Any) -> str:
-    """Write the shapes of one array, or of the arrays of a tree."""
-    return shapes_text(("", array) for array in arrays_of(tree))
-
-
-def _takes(model: Any, inputs: Any) -> bool:
-    """Return False if a model with one input has another shape than the data."""
-    shape = getattr(model, "input_shape", None)
-    if not isinstance(shape, tuple) or not is_single_array(inputs):
-        return True  # several inputs, or a subclassed model: Keras will say
-    if any(isinstance(size, tuple) for size in shape):
-        return True
-    sizes = zip(shape[1:], inputs.shape[1:], strict=False)
-    is_rank_equal = len(shape) == len(inputs.shape) or (len(shape), len(inputs.shape)) == (2, 1)
-    return is_rank_equal and all(wanted in (None, size) for wanted, size in sizes)
-
-
-def _are_stretched(model: Any, targets: Any) -> bool:
-    """Return True if the loss of one output stretches an axis of the targets, or of the outputs."""
-    shape = getattr(model, "output_shape", None)
-    if not isinstance(shape, tuple) or any(isinstance(size, tuple) for size in shape):
-        return False
-    loss = model.loss
-    name = loss if isinstance(loss, str) else getattr(loss, "__name__", type(loss).__name__)
-    if name.lower().replace("_", "") not in _ELEMENTWISE_LOSSES or not is_single_array(targets):
-        return False
-    sizes = zip(shape[1:], targets.shape[1:], strict=False)
-    return len(shape) == len(targets.shape) and any(
-        wanted not in (None, size) for wanted, size in sizes
-    )
-
-
-def _model_shapes(model: Any) -> str:
-    """Write the shapes that a built model takes and returns."""
-    takes, returns = getattr(model, "input_shape", None), getattr(model, "output_shape", None)
-    return f"takes x of shape {takes} and returns {returns}"
-
-
-def _is_in_user_code(error: BaseException, workload: str) -> bool:
-    """Return True if an error comes from a function of the user's, such as a loss or a layer."""
-    return ", at " in describe_error(error, read_code(workload)).splitlines()[0]
