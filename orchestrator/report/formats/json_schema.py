@@ -4,7 +4,6 @@
 """
 
 import json
-import re
 from dataclasses import make_dataclass
 from pathlib import Path
 from types import GenericAlias
@@ -42,9 +41,6 @@ _TRIAL_ENTRY_TEXT = (
     "(UTC). `disturbance` has a figure for each cause. The environment, the telemetry curves and "
     "the trainer's output are artifacts of the run."
 )
-
-_ATTRIBUTE = re.compile(r"^ {4}(\w+): (.+(?:\n {8}.+)*)", re.MULTILINE)
-"""An entry of a docstring's `Attributes:`, with the lines that continue it."""
 
 _DROPPED = ("default", "title", "propertyNames")
 """Keys of pydantic's schema that are dropped; `propertyNames` because arms as keys are names."""
@@ -94,10 +90,7 @@ def _entry_types() -> dict[str, Any]:
 
 
 def _strict(part: Any) -> Any:
-    """Return a schema that requires and describes all properties and allows null for numbers.
-
-    A property is described by its entry under `Attributes:` in the docstring of its class.
-    """
+    """Require all properties of objects, allow null for numbers, and write tuples as arrays."""
     if isinstance(part, list):
         return [_strict(entry) for entry in part]
     if not isinstance(part, dict):
@@ -105,22 +98,13 @@ def _strict(part: Any) -> Any:
     strict = {key: _strict(value) for key, value in part.items() if key not in _DROPPED}
     if part.get("type") == "number":
         strict["type"] = ["number", "null"]
-    text, _, attributes = str(part.get("description", "")).partition("\n\nAttributes:\n")
     if isinstance(part.get("properties"), dict):
-        texts = {name: _on_one_line(entry) for name, entry in _ATTRIBUTE.findall(attributes)}
-        strict["properties"] = {
-            name: _strict(entry) | ({"description": texts[name]} if name in texts else {})
-            for name, entry in part["properties"].items()
-        }
+        strict["properties"] = {name: _strict(entry) for name, entry in part["properties"].items()}
         strict["required"] = list(part["properties"])
         strict["additionalProperties"] = False
     if "description" in strict:
-        strict["description"] = _on_one_line(text)
+        strict["description"] = " ".join(str(strict["description"]).split())
     return strict
-
-
-def _on_one_line(text: str) -> str:
-    return " ".join(text.split())
 
 
 def report_schema_text() -> str:
