@@ -90,7 +90,7 @@ def no_gpu_note(profile: NodeProfile) -> GpuNote:
         return GpuNote(f"no GPU: {profile.no_gpus.reason}", profile.no_gpus.is_problem)
     terms = profile.gpu_terms
     hint = f"is {terms.visibility_variable} set?"
-    return GpuNote(f"no GPU: {terms.library} shows none here ({hint})")
+    return GpuNote(f"no GPU: {terms.vendor}'s driver shows none ({hint})")
 
 
 def _section(item: HardwareClass, described: set[Node]) -> Section:

@@ -239,8 +239,8 @@ def _expect_equal_data(name: str, facts: Mapping[str, ModelFacts]) -> None:
         )
         raise OwnModelUnusable(
             name,
-            f"expected arrays of the same types on every backend; received {shown}: let load"
-            " convert them, such as by numpy.asarray(y, 'int32')",
+            f"the types of its data differ between backends ({shown}): let load convert them, such"
+            " as by numpy.asarray(y, 'int32')",
         )
     digests = {backend: fact.data_digest for backend, fact in facts.items()}
     if len(set(digests.values())) > 1:

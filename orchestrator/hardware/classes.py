@@ -72,7 +72,7 @@ def no_gpu_class_reason(node: Node) -> str | None:
     """Return why GPUs that the node has are not among its hardware classes; None where they are."""
     host, profile, terms = node.profile.hostname, node.profile, node.profile.gpu_terms
     if profile.gpus and not node.gpus:
-        return f"{terms.library} shows a GPU on {host}, but its Ray node has none"
+        return f"{terms.vendor}'s driver shows a GPU on {host}, but its Ray node has none"
     if len(node.gpu_names) > 1:
         return (
             f"{host} has different GPUs ({', '.join(node.gpu_names)}), and Ray could give a trial"

@@ -40,7 +40,7 @@ WORDS: Mapping[Verdict, str] = {
 QUALIFIERS: Mapping[Qualifier, str] = {
     Qualifier.FEW: "few",
     Qualifier.BUSY: "busy",
-    Qualifier.UNLIKE_WORK: "different work",
+    Qualifier.UNLIKE_WORK: "unlike work",
     Qualifier.OTHER_MATHEMATICS: "other mathematics",
 }
 """How each qualifier of a verdict reads, in brackets after it."""

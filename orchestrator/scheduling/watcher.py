@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
+from orchestrator.analysis.statistics.formatting import number
 from orchestrator.core.arms import Arm
 from orchestrator.core.caller import as_typed
 from orchestrator.core.criteria import ReportCriteria
@@ -309,7 +310,7 @@ def describe_outcome(outcome: Outcome, objectives: Collection[str] = ()) -> str:
         return outcome.status.replace("_", " ")
     metrics = outcome.metrics
     named = {**_FIGURES, **{name: name for name in objectives if name not in _FIGURES}}
-    figures = [f"{metrics[name]:.3g} {unit}" for name, unit in named.items() if name in metrics]
+    figures = [f"{number(metrics[name])} {unit}" for name, unit in named.items() if name in metrics]
     disturbance = disturbance_text(outcome.disturbance)
     text = ", ".join(figures) or "complete"
     return f"{text}, disturbed: {disturbance}" if disturbance else text

@@ -25,16 +25,15 @@ def expect_epoch_callbacks(made: Any, location: str) -> list[keras.callbacks.Cal
     is_list = isinstance(made, list | tuple)
     if not is_list or not all(isinstance(each, keras.callbacks.Callback) for each in made):
         raise BadRequest(
-            f"{location}: expected a list of Keras callbacks; received {made!r:.200}: return"
-            " [keras.callbacks.EarlyStopping(…), …]"
+            f"{location} returns {made!r:.200}: return a list of Keras callbacks, such as"
+            " [keras.callbacks.EarlyStopping()]"
         )
     for callback in made:
         if hooks := _batch_hooks_of(callback):
             raise BadRequest(
-                f"{location}: expected callbacks that work at the edges of epochs; received"
-                f" {type(callback).__name__}, which waits for the device at each batch"
-                f" ({', '.join(hooks)}), in the steps that are timed: leave it out, or let it work"
-                " at epochs"
+                f"{location}: {type(callback).__name__} works at each batch"
+                f" ({', '.join(hooks)}), in the steps that are timed: remove it, or let it work"
+                " between epochs"
             )
     return list(made)
 

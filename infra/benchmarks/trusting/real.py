@@ -52,8 +52,8 @@ _INTERVALS = {20: 0.05, 5: 0.03}
 """Of slowdowns in percent: how many sweeps may miss one, and the wanted interval."""
 
 _EXACT = (5,)
-"""The slowdowns that are as long as they say. A step after a long spin is slower by itself: steps
-that are 20 % longer take 23 to 26 % longer, by the least and by the median of their slices."""
+"""The slowdowns whose true speed-up is asked for. Steps that spin for 20 % of their time took 23 to
+25 % longer (results/trust.txt), for a reason that was not found."""
 
 
 class Interrupted(Exception):

@@ -165,7 +165,7 @@ def _doubts(summary: ReportSummary, name: ArmNames) -> Iterator[Fact]:
         yield Fact("not matched", f"means over all complete trials of the arm: {joined(unmatched)}")
     unlike_work = [name(row.arm) for row in rows if row.arm.work]
     if unlike_work:
-        yield Fact("different work", f"only times per step are comparable: {joined(unlike_work)}")
+        yield Fact("unlike work", f"only times per step are comparable: {joined(unlike_work)}")
     complete = [trial for trial in summary.trials if trial.status == "complete"]
     absent = [reason for trial in complete if (reason := trial.telemetry.energy_absent)]
     if absent:

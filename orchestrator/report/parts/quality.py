@@ -218,7 +218,7 @@ def _margin(margin: JudgedMargin) -> str:
 
 def _doubts(summary: ReportSummary, name: ArmNames) -> Iterator[Fact]:
     unranked = {
-        "different work": summary.front.unlike_work,
+        "unlike work": summary.front.unlike_work,
         "other mathematics": summary.front.different_mathematics,
     }
     for reason, arms in unranked.items():

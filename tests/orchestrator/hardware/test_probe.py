@@ -156,4 +156,4 @@ def test_unlike_gpus_of_a_node_form_no_class() -> None:
     assert reason.startswith("a has different GPUs (NVIDIA H200, NVIDIA T4)")
     given_none = replace(alike, gpu_limit=0)
     assert list(map(hosts, classify([given_none]))) == [["b"]]
-    assert no_gpu_class_reason(given_none) == "NVML shows a GPU on b, but its Ray node has none"
+    assert "its Ray node has none" in (no_gpu_class_reason(given_none) or "")

@@ -135,4 +135,4 @@ def test_a_pytorch_module_takes_no_callbacks(torch_trainer: Trainer) -> None:
     fault = inspect(torch_trainer, "make_two_epochs", "tests.workloads.examples.own_modules")
     assert isinstance(fault, ModelFault)
     assert fault.kind == "refused"
-    assert "expected a Keras model" in fault.text and "own_loop.md" in fault.text
+    assert "returns a torch.nn.Module" in fault.text and "own_loop.md" in fault.text

@@ -78,9 +78,9 @@ class OwnFunctions:
         if is_torch_module(model):
             if self.callbacks is not None:
                 raise BadRequest(
-                    f"{location_of(self.build)}: expected a Keras model, which callbacks work on;"
-                    " received a torch.nn.Module: leave callbacks out of the spec, or use a"
-                    " training loop of your own (docs/own_loop.md)"
+                    f"{location_of(self.build)} returns a torch.nn.Module, and callbacks work on"
+                    " Keras models: remove callbacks from the spec, or use a training loop of your"
+                    " own (docs/own_loop.md)"
                 )
             return with_functions_next_to(self.build, model, location_of(self.build), settings)
         if not isinstance(model, keras.Model):
