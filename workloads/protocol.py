@@ -24,7 +24,7 @@ Device: TypeAlias = Literal["cpu", "gpu"]
 TimedWork: TypeAlias = Literal["train", "predict"]
 """The work in a slice: training steps or predictions. It is also the name of its phase."""
 
-NextWork: TypeAlias = Literal["train", "validate", "finish"]
+NextWork: TypeAlias = Literal["load", "train", "validate", "finish"]
 """What a resting trial does next: a slice of its timed work, a validation, or its end."""
 
 FailureKind: TypeAlias = Literal[
@@ -79,9 +79,10 @@ class TrialRequest(_Message):
     expected digest of the data set, `code` the expected digests of the files of a user's own
     workload; a trainer with others refuses the trial. With `measure: timing` it trains, or predicts
     (`timed_work`), until it is told to finish, and always takes turns; a whole training takes turns
-    if it is `in_turns`. A slice takes about `slice_s`. The model that the workload keeps is copied
-    to the folder `model_path`. With `fingerprint` the trial computes a `Fingerprint` before its
-    warm-up.
+    if it is `in_turns`. With `rests_when_imported` a trial in turns also rests before it loads its
+    data, if it had to import the framework. A slice takes about `slice_s`. The model that the
+    workload keeps is copied to the folder `model_path`. With `fingerprint` the trial computes a
+    `Fingerprint` before its warm-up.
     """
 
     workload: str
@@ -96,6 +97,7 @@ class TrialRequest(_Message):
     model_path: str | None = None
     fingerprint: bool = False
     in_turns: bool = False
+    rests_when_imported: bool = False
     code: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -226,6 +226,7 @@ def _run(
         measure=request.measure,
         slice_s=request.slice_s,
         timed_work=request.timed_work,
+        rests_when_imported=request.rests_when_imported,
     )
     trial = Context(
         settings=dict(request.settings) if checked is None else checked.model_dump(),

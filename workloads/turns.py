@@ -46,6 +46,8 @@ class Turns:
     measure: Literal["full", "timing"] = "full"
     slice_s: float = 0.05
     timed_work: protocol.TimedWork = "train"
+    rests_when_imported: bool = False
+    """Whether the trial rests once it has imported the framework, so that others can, too."""
     is_work_known: bool = False
     """Whether the workload has asked for `timed_work`."""
     done_slices: list[protocol.SliceDone] = field(default_factory=list)

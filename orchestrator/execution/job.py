@@ -163,9 +163,9 @@ class TrialRun:
         self.setup_s = self._lasted_s()
         trainer.trials += 1
 
-    def begin(self, trainer: TrainerProcess) -> None:
+    def begin(self, trainer: TrainerProcess, *, rests_when_imported: bool = False) -> None:
         """Send the request to the trainer."""
-        request = self.trial.request
+        request = replace(self.trial.request, rests_when_imported=rests_when_imported)
         if self.model_path is not None:
             shutil.rmtree(self.model_path, ignore_errors=True)
             request = replace(request, model_path=str(self.model_path))

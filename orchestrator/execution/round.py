@@ -105,13 +105,15 @@ class TrialInTurns:
         """The implementation."""
         return self.trial_run.trial.request.implementation
 
-    def begin(self, sampler: telemetry.TelemetrySampler) -> None:
+    def begin(
+        self, sampler: telemetry.TelemetrySampler, *, rests_when_imported: bool = False
+    ) -> None:
         """Send the request to the trainer; its time limits count from now until it rests."""
         assert self.watchdog is not None
         self.watchdog.sampler = sampler
         self.watchdog.wake()
         self._begun_s = time.monotonic()
-        self.trial_run.begin(self.watchdog.trainer)
+        self.trial_run.begin(self.watchdog.trainer, rests_when_imported=rests_when_imported)
 
     def command(self, command: protocol.RoundCommand) -> None:
         """Send the trainer a command; its time limits count from now until it rests again."""
@@ -127,7 +129,8 @@ class TrialInTurns:
         for event in self.watchdog.events():
             self.trial_run.note_event(event)
             if not self.trial_run.trainer_trials and not self.watchdog.trainer.start_s:
-                self.watchdog.trainer.start_s = time.monotonic() - self._begun_s
+                now_s = event.at_s if isinstance(event, protocol.PhaseBegan) else time.monotonic()
+                self.watchdog.trainer.start_s = now_s - self._begun_s
             match event:
                 case protocol.PhaseEnded(phase, at_s, seconds) if phase == timed_work:
                     self.windows.append(telemetry.TimeWindow(at_s - seconds, at_s))
@@ -257,7 +260,14 @@ class RunningRound:
         if not started:
             return
         with self._telemetry_recorded(started) as sampler:
-            for trial in started:
+            fresh = [
+                trial
+                for trial in started
+                if not trial.trial_run.trainer_trials and not trial.is_own_code
+            ]
+            if len(fresh) > 1:
+                yield from self._import_frameworks(fresh, sampler)
+            for trial in _running(started):
                 with self._failing_alone(trial):
                     yield from self._prepare(trial, sampler)
             if self._is_to_run_alone(trials):
@@ -299,13 +309,31 @@ class RunningRound:
                 started.append(trial)
         return started
 
+    def _import_frameworks(
+        self, trials: Sequence[TrialInTurns], sampler: telemetry.TelemetrySampler
+    ) -> Generator[JobProgress, None, None]:
+        """Let fresh trainers import their frameworks at the same time, which nothing times."""
+        for trial in trials:
+            with self._failing_alone(trial):
+                trial.begin(sampler, rests_when_imported=True)
+        for trial in _running(trials):
+            yield self._begins(trial, f"loading the backends of {len(trials)} arms")
+            with self._failing_alone(trial):
+                for _ in self._noted(trial, sampler):
+                    pass
+                self._end_if_over(trial)
+        yield from self._new_progress()
+
     def _prepare(
         self, trial: TrialInTurns, sampler: telemetry.TelemetrySampler
     ) -> Generator[JobProgress, None, None]:
         """Load, build and warm up, until the trial waits for its first turn, or has ended."""
         many = len(self._trials) > 1
         of_trial = f" {trial.name} ({trial.number + 1} of {len(self._trials)})" if many else ""
-        trial.begin(sampler)
+        if trial.next_work == "load":
+            trial.command(protocol.Slice())
+        else:
+            trial.begin(sampler)
         if trial.is_own_code:
             yield self._begins(trial, f"running its code{of_trial}")
         elif many:

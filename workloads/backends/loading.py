@@ -6,7 +6,6 @@ import functools
 import gc
 import importlib
 import sys
-from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from workloads.backends.registry import backends, find_backend
@@ -30,9 +29,17 @@ def load_framework(backend: str) -> Framework:
 
 
 def import_framework(trial: Context) -> Framework:
-    """Return the framework of a trial; the first trial of a process imports it, in a phase."""
-    with nullcontext() if "keras" in sys.modules else trial.phase("import"):
+    """Return the framework of a trial; the first trial of a process imports it, in a phase.
+
+    It may have to rest afterwards, while trainers next to it import theirs.
+    """
+    if "keras" in sys.modules:
         return load_framework(trial.implementation.backend)
+    with trial.phase("import"):
+        framework = load_framework(trial.implementation.backend)
+    if trial.turns.rests_when_imported:
+        trial.turns.rest("load")
+    return framework
 
 
 def load_framework_of_keras() -> Framework:

@@ -15,13 +15,13 @@ from orchestrator.core.criteria import Timing
 from orchestrator.core.trial import Outcome, outcome_adapter
 from orchestrator.execution import telemetry, watchdog
 from orchestrator.execution.actor import TrialActor
-from orchestrator.execution.job import Job, TrialLimits, job_adapter
+from orchestrator.execution.job import Job, RoundTrial, TrialLimits, TrialRun, job_adapter
 from orchestrator.execution.round import RunningRound
 from orchestrator.execution.telemetry.node_gauge import Taken
 from orchestrator.execution.trainer_pool import CpuClaims, TrainerPool
 from orchestrator.execution.trainer_process import TrainerProcess
 from tests.building.jobs import build_job
-from workloads.protocol import SliceDone
+from workloads.protocol import Event, PhaseBegan, PhaseEnded, SliceDone, TrialRequest
 from workloads.turns import step_seconds
 
 QUICK = Timing(interval=0.05, least=6, most=6, slice_s=0.01)
@@ -301,3 +301,34 @@ def test_the_trainers_of_a_round_are_replaced_once_their_starts_are_a_twentieth_
     assert trials_before() == [3, 3]  # both starts took 6 s
     age_s = 120.0
     assert trials_before() == [0, 0]
+
+
+@pytest.mark.full
+def test_fresh_trainers_import_their_frameworks_before_any_loads_its_data(
+    trainers: TrainerPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    imported_s, loading_s = list[float](), list[float]()
+
+    class Noting(TrialRun):
+        def note_event(self, event: Event) -> None:
+            if isinstance(event, PhaseEnded) and event.phase == "import":
+                imported_s.append(event.at_s)
+            if isinstance(event, PhaseBegan) and event.phase == "load":
+                loading_s.append(event.at_s)
+            super().note_event(event)
+
+    monkeypatch.setattr("orchestrator.execution.round.TrialRun", Noting)
+    settings = {"dataset": "digits", "units": 4, "batch_size": 32}
+    trials = tuple(
+        RoundTrial(TrialRequest("image_rows", name, settings, measure="timing"))
+        for name in ("tensorflow/portable", "tensorflow/portable+unroll")
+    )
+    job = replace(build_job("noop"), trials=trials, timing=QUICK)
+    for imports in (2, 0):  # warm trainers have it
+        imported_s.clear()
+        loading_s.clear()
+        running = round_of(trainers, job)
+        list(running.run())
+        assert [trial_run.outcome().status for trial_run in running.trial_runs] == ["complete"] * 2
+        assert (len(imported_s), len(loading_s)) == (imports, 2)
+        assert max(imported_s, default=0.0) < min(loading_s)
