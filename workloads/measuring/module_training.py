@@ -34,6 +34,7 @@ _SINGLE_PREDICTION = "predict_sample_ms"
 _STATE_FILE = "state_dict.pt"
 _SETTLING_CALLS = 5
 """More untimed calls of a compiled module: its first calls take longer than later ones."""
+_STEPS_OF_STATE = 3
 _STEPS_OF_BOTH_WAYS = 3
 """A training step has two products backward for each one forward."""
 
@@ -207,8 +208,12 @@ def _flops_of_step(run: ModuleRun) -> float | None:
 
 
 def _each_shape(run: ModuleRun) -> Iterator[Any]:
-    """Yield one full batch, and the partial last one if there is one."""
-    yield islice(run.train_feed, 1)
+    """Yield one full batch, and the partial last one if there is one.
+
+    A module that carries a state has several full batches: its second step begins with a state of
+    its own, for which `torch.compile` compiles again.
+    """
+    yield islice(run.train_feed, _STEPS_OF_STATE if run.carries_state else 1)
     if len(run.train) % run.plan.batch_size and run.steps > 1:
         yield islice(run.train_feed, run.steps - 1, None)
 

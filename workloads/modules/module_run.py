@@ -91,6 +91,11 @@ class ModuleRun:
             self.forward_flops_per_sample = self._count_forward_flops()
 
     @property
+    def carries_state(self) -> bool:
+        """Whether the module keeps a tensor from one batch to the next."""
+        return bool(self._carried)
+
+    @property
     def batch_size(self) -> int:
         """Samples of a full batch; fewer if there are fewer."""
         return min(self.plan.batch_size, len(self.train))

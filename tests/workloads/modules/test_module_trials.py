@@ -28,7 +28,7 @@ def ask(
     """Return the events of a trial; with `slices` it is timed in so many of them."""
     name = own_model_name(f"{EXAMPLES}.{build}", f"{EXAMPLES}.{load}")
     if slices is not None:
-        fields |= {"measure": "timing", "slice_s": 0.01}
+        fields = {"measure": "timing", "slice_s": 0.01} | fields
     request = protocol.TrialRequest(
         name, implementation, settings={**SETTINGS, **(settings or {})}, **fields
     )
@@ -177,6 +177,19 @@ def test_a_loop_over_cells_is_compiled_before_the_slices_and_its_graph_breaks_ar
     assert difference.outputs_share < 1e-5
     assert difference.gradients is not None
     assert difference.gradients < 1e-4
+
+
+@pytest.mark.full
+def test_what_a_carried_state_compiles_in_later_steps_is_compiled_before_the_slices(
+    torch_trainer: Trainer,
+) -> None:
+    build, load = "carrying_modules:build_sums", "carrying_modules:load_parts"
+    one_step_s = 1e-9  # as few as for a slow model
+    events = ask(
+        torch_trainer, build, "torch/auto+compile", load=load, slices=3, slice_s=one_step_s
+    )
+    assert kernel_of(events).ran == "compiled"
+    assert result(events)["slices"] == 3
 
 
 @pytest.mark.full
