@@ -5,14 +5,16 @@ An own model is built there once on each backend, so that what cannot run is kno
 
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from orchestrator.core.errors import Refusal
+from orchestrator.core.text import duration, joined
 from orchestrator.execution.inspection_cache import remembered
 from orchestrator.execution.trainer_process import trainer_command, trainer_environment
 from orchestrator.hardware import HardwareClass
@@ -47,6 +49,9 @@ from workloads.registry import find_workload
 _LIMIT_S = 120.0
 _MODEL_LIMIT_S = 900.0
 """It includes the time in which a user's `load` reads or computes all of the data."""
+
+_SIGN_S = 30.0
+"""How often a check says that it still works."""
 
 Refuse = Callable[[list[ProblemAtPath]], SpecError]
 """Returns the error with the locations of these problems in the spec's file."""
@@ -133,7 +138,7 @@ def check_user_code(
         implementations = tuple(each for each in implementations if each in possible)
         if not implementations:
             return spec  # its plan has the reasons
-    inspections = inspect_models(spec, implementations)
+    inspections = inspect_models(spec, implementations, tell)
     faults = {b: i for b, i in inspections.items() if isinstance(i, ModelFault)}
     facts = {b: i for b, i in inspections.items() if isinstance(i, ModelFacts)}
     if on_cluster and not facts and all(fault.kind == "lacking" for fault in faults.values()):
@@ -154,8 +159,14 @@ def check_user_code(
     return checked
 
 
-def inspect_models(spec: SweepSpec, implementations: Iterable[str]) -> Mapping[str, Inspection]:
-    """Build the own model of a spec on each backend of implementations that is installed here."""
+def inspect_models(
+    spec: SweepSpec, implementations: Iterable[str], tell: Callable[[str], None]
+) -> Mapping[str, Inspection]:
+    """Build the own model of a spec on each backend of implementations that is installed here.
+
+    `tell` gets a line now and then with the backends that are not done: a batch of a large model
+    takes minutes.
+    """
     by_backend: dict[str, list[str]] = {}
     for text in implementations:
         implementation = parse_implementation(text)
@@ -172,8 +183,14 @@ def inspect_models(spec: SweepSpec, implementations: Iterable[str]) -> Mapping[s
         )
         for backend, of_backend in by_backend.items()
     }
+    began_s = time.monotonic()
     with ThreadPoolExecutor() as threads:
-        return dict(zip(requests, threads.map(_inspect, requests.values()), strict=True))
+        asked = {threads.submit(_inspect, each): backend for backend, each in requests.items()}
+        while at_work := wait(asked, timeout=_SIGN_S).not_done:
+            names = joined([backend for answer, backend in asked.items() if answer in at_work])
+            so_far = duration(time.monotonic() - began_s)
+            tell(f"{spec.name}: still trying a batch on {names}, {so_far} so far")
+    return {backend: answer.result() for answer, backend in asked.items()}
 
 
 def _inspect(request: InspectionRequest) -> Inspection:

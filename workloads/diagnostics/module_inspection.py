@@ -224,9 +224,8 @@ class _ModuleTrial:
             reason = describe_error(error, self.code).splitlines()[0]
             if step == "the forward pass":
                 raise DataError(
-                    f"{self.location}: the module of {self.own.location} cannot take"
-                    f" {_received(batch)}: return arrays with the shapes of its forward pass. It"
-                    f" says: {reason}"
+                    f"{self.location}: the forward pass of {self.own.location} failed, with"
+                    f" {_received(batch)}: {reason}. If these shapes are wrong, return others"
                 ) from error
             raise BadRequest(
                 f"{self.own.location}: {step} failed, with {_received(batch)}: {reason}"

@@ -1,6 +1,7 @@
 """An own model is built on each backend before its sweep: what is refused, and what cannot run."""
 
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -92,6 +93,27 @@ def impossible(checked: SweepSpec) -> dict[str, str]:
 def test_the_digest_of_the_data_is_a_part_of_the_identity(answers: dict[str, Inspection]) -> None:
     assert identify(check(), 1).data_digest == DIGEST
     assert answers  # both backends found the same
+
+
+def test_a_check_that_takes_long_says_which_backend_it_waits_for(
+    answers: dict[str, Inspection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told, may_end = list[str](), threading.Event()
+
+    def inspect(request: InspectionRequest) -> Inspection:
+        (name,) = request.implementations
+        if name == "torch/portable":
+            may_end.wait()
+        return answers[name.partition("/")[0]]
+
+    def tell(line: str) -> None:
+        told.append(line)
+        may_end.set()
+
+    monkeypatch.setattr(workload_check, "_inspect", inspect)
+    monkeypatch.setattr(workload_check, "_SIGN_S", 0.1)
+    check(tell=tell)
+    assert "torch" in told[0]
 
 
 def test_a_backend_that_cannot_build_the_model_has_arms_that_cannot_run(
