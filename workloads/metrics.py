@@ -528,7 +528,8 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="import_s",
-        description="Time to import the framework; only in the first trial of a trainer process.",
+        description="Time to import the framework, next to the other trainers of the round; only in"
+        " the first trial of a trainer process.",
         better="less",
         measured_in=("full", *_EVERY_SLICED),
         is_objective=False,

@@ -105,6 +105,16 @@ class TrialInTurns:
         """The implementation."""
         return self.trial_run.trial.request.implementation
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether the trainer has the request."""
+        return self._begun_s > 0
+
+    def watch(self) -> None:
+        """Let the time limits of a trial that has begun count from now: its events are read."""
+        assert self.watchdog is not None
+        self.watchdog.wake()
+
     def begin(
         self, sampler: telemetry.TelemetrySampler, *, rests_when_imported: bool = False
     ) -> None:
@@ -267,6 +277,8 @@ class RunningRound:
             ]
             if len(fresh) > 1:
                 yield from self._import_frameworks(fresh, sampler)
+            if self._is_to_run_alone(trials):
+                return
             for trial in _running(started):
                 with self._failing_alone(trial):
                     yield from self._prepare(trial, sampler)
@@ -319,6 +331,7 @@ class RunningRound:
         for trial in _running(trials):
             yield self._begins(trial, f"loading the backends of {len(trials)} arms")
             with self._failing_alone(trial):
+                trial.watch()
                 for _ in self._noted(trial, sampler):
                     pass
                 self._end_if_over(trial)
@@ -330,10 +343,12 @@ class RunningRound:
         """Load, build and warm up, until the trial waits for its first turn, or has ended."""
         many = len(self._trials) > 1
         of_trial = f" {trial.name} ({trial.number + 1} of {len(self._trials)})" if many else ""
-        if trial.next_work == "load":
+        if not trial.has_begun:
+            trial.begin(sampler)
+        elif trial.next_work == "load":
             trial.command(protocol.Slice())
         else:
-            trial.begin(sampler)
+            return  # its framework was there already, and it rests before its first turn
         if trial.is_own_code:
             yield self._begins(trial, f"running its code{of_trial}")
         elif many:

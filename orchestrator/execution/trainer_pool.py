@@ -26,8 +26,7 @@ _SHARED_GPU = 0.5
 
 _TRIALS, _LIFE, _LEAST_START_S = 3, 20, 1.0
 """The trainers of a round are replaced after this many trials, and not before they have lived 20
-times as long as their starts took, one after the other: starts take a twentieth of the time at
-most."""
+times as long as all their starts took: starts take a twentieth of the time at most."""
 
 TrainerKey: TypeAlias = tuple[str, Device, int | None]
 """The use of a warm trainer: backend, device, and how many CPUs it may use.

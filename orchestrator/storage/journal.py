@@ -450,9 +450,10 @@ def _corrupt(path: Path, line: int, reason: str) -> JournalError:
 def _format_number(path: Path, lines: Sequence[bytes]) -> int:
     """Return the format of a journal; raise `JournalError` if it is not read.
 
-    Without a whole first line that tells it, it is the present format: that line is damaged.
+    Without a whole first line that tells it, it is the present format: that line is damaged. Lines
+    of the oldest formats had no checksum.
     """
-    if not lines or _checksum_differs(lines[0]):
+    if not lines or (b'"crc32":' in lines[0] and _checksum_differs(lines[0])):
         return FORMAT.number
     try:
         value = parse_json(lines[0])

@@ -34,7 +34,6 @@ _SINGLE_PREDICTION = "predict_sample_ms"
 _STATE_FILE = "state_dict.pt"
 _SETTLING_CALLS = 5
 """More untimed calls of a compiled module: its first calls take longer than later ones."""
-_STEPS_OF_STATE = 3
 _STEPS_OF_BOTH_WAYS = 3
 """A training step has two products backward for each one forward."""
 
@@ -76,7 +75,7 @@ def _train(run: ModuleRun, trial: Context) -> dict[str, float]:
         for batches in _each_shape(run):
             run.train_on(batches)
         if is_full:
-            run.evaluate(islice(run.validation_feed, 1))
+            run.evaluate(islice(run.validation_feed, _full_batches(run)))
             run.evaluate(islice(run.validation_feed, _index_of_last(run.validation_feed), None))
             with trial.optional(_SINGLE_PREDICTION):
                 _predict_one(run)
@@ -208,14 +207,18 @@ def _flops_of_step(run: ModuleRun) -> float | None:
 
 
 def _each_shape(run: ModuleRun) -> Iterator[Any]:
-    """Yield one full batch, and the partial last one if there is one.
-
-    A module that carries a state has several full batches: its second step begins with a state of
-    its own, for which `torch.compile` compiles again.
-    """
-    yield islice(run.train_feed, _STEPS_OF_STATE if run.carries_state else 1)
+    """Yield full batches, and the partial last one if there is one."""
+    yield islice(run.train_feed, _full_batches(run))
     if len(run.train) % run.plan.batch_size and run.steps > 1:
         yield islice(run.train_feed, run.steps - 1, None)
+
+
+def _full_batches(run: ModuleRun) -> int:
+    """Return how many full batches, one after the other, have all that `torch.compile` compiles.
+
+    A module that carries a state begins the second one with a state of its own.
+    """
+    return 3 if run.carries_state else 1
 
 
 def _index_of_last(feed: Any) -> int:

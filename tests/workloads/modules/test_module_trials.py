@@ -190,6 +190,8 @@ def test_what_a_carried_state_compiles_in_later_steps_is_compiled_before_the_sli
     )
     assert kernel_of(events).ran == "compiled"
     assert result(events)["slices"] == 3
+    whole = result(ask(torch_trainer, build, "torch/auto+compile", load=load))
+    assert whole["evaluate_s"] > 0
 
 
 @pytest.mark.full
