@@ -134,7 +134,9 @@ class ModuleRun:
             self._scaler.step(self.optimizer)
             self._scaler.update()
             count = _samples_in(batch)
-            total += loss.detach().to(total.dtype) * count
+            total += (
+                loss.detach().to(total.dtype).reshape(()) * count
+            )  # some losses have shape (1,)
             samples += count
         return total / samples
 

@@ -51,7 +51,10 @@ class Caching(nn.Module):
 
 
 class WithLoss(nn.Module):
-    """A tagger of tokens that returns its own loss, in `other` mode something else."""
+    """A tagger of tokens that returns its own loss, in `other` mode something else.
+
+    With `other` as "shape" the loss is an array of one number.
+    """
 
     def __init__(self, units: int, *, other: str) -> None:
         super().__init__()
@@ -63,7 +66,9 @@ class WithLoss(nn.Module):
         if self.other == "eval" and not self.training:
             return scores.argmax(-1).tolist()
         loss = nn.functional.cross_entropy(scores.flatten(0, 1), tokens[:, 1:].flatten())
-        return loss.detach().numpy() if self.other == "both" else loss
+        if self.other == "both":
+            return loss.detach().numpy()
+        return loss[None] if self.other == "shape" else loss
 
 
 class OtherBackward(torch.autograd.Function):
@@ -99,6 +104,10 @@ def build_caching(settings: Settings) -> nn.Module:
 
 def build_with_loss(settings: Settings) -> nn.Module:
     return WithLoss(settings["units"], other="none")
+
+
+def build_with_loss_in_array(settings: Settings) -> nn.Module:
+    return WithLoss(settings["units"], other="shape")
 
 
 def build_decoder(settings: Settings) -> nn.Module:

@@ -244,9 +244,16 @@ def test_a_carried_state_follows_the_order_of_the_data(
     assert (metrics["loss"] == pytest.approx(plain["loss"], rel=1e-5)) is (shuffle is None)
 
 
-def test_a_module_with_its_loss_inside_is_trained(torch_trainer: Trainer) -> None:
-    build, load = "carrying_modules:build_with_loss", "carrying_modules:load_tokens"
-    events = ask(torch_trainer, build, load=load, settings={"optimizer": "SGD"}, fingerprint=True)
+@pytest.mark.parametrize("build", ["build_with_loss", "build_with_loss_in_array"])
+def test_a_module_with_its_loss_inside_is_trained(torch_trainer: Trainer, build: str) -> None:
+    load, settings = "carrying_modules:load_tokens", {"optimizer": "SGD"}
+    events = ask(
+        torch_trainer,
+        f"carrying_modules:{build}",
+        load=load,
+        settings=settings,
+        fingerprint=True,
+    )
     assert {"loss", "val_loss"} <= result(events).keys()
     assert all(norm > 0 for norm in single_event(events, protocol.Fingerprint).gradient_norms)
 
