@@ -230,16 +230,18 @@ def _only_possible(
 ) -> tuple[SweepSpec, tuple[ImpossibleArm, ...]]:
     """Return the spec with the implementations that can run here, and the arms that cannot.
 
-    The first one that can is the baseline. Raise `Refusal` if none can.
+    The first one that can is the baseline. Raise `Refusal` if none can, or one of several, which
+    leaves nothing to compare.
     """
     plan = make_plan(spec, machine)
     if not plan.impossible:
         return spec, ()
     possible = {arm.arm.implementation for arm in plan.possible}
     kept = tuple(name for name in spec.arms.implementations if name in possible)
-    if not kept:
+    if len(kept) < 2:
         reasons = [f"\n  {impossible.arm}: {impossible.reason}" for impossible in plan.impossible]
-        raise Refusal(f"none of these implementations can run here:{''.join(reasons)}")
+        alone = f"only {kept[0]} can run here, which leaves nothing to compare" if kept else ""
+        raise Refusal(f"{alone or 'none of these implementations can run here'}:{''.join(reasons)}")
     arms = spec.arms.model_copy(update={"implementations": kept})
     return spec.model_copy(update={"arms": arms, "baseline": kept[0]}), plan.impossible
 

@@ -465,7 +465,7 @@ def _optimizer_reason(model: Any) -> str | None:
     if getattr(optimizer, "clipnorm", None):
         return (
             "clipnorm clips each variable's gradient separately, and a fused layer has one"
-            " variable: use global_clipnorm or clipvalue, or another kernel"
+            " variable: use global_clipnorm or clipvalue, or the kernel portable"
         )
     if name in _MATRIX_OPTIMIZERS:
         return f"{name} treats each matrix separately, and a fused layer has one variable"

@@ -94,9 +94,9 @@ def test_an_arm_that_fails_is_named_and_the_others_are_timed(run: Run) -> None:
     assert (base["used"], slow["used"]) == (1, 0)
 
 
-@pytest.mark.parametrize("first", ["tensorflow/cudnn", "tensorflow/portable"])
+@pytest.mark.parametrize("first", [0, 2])
 def test_an_implementation_that_cannot_run_here_is_left_out(
-    first: str, monkeypatch: pytest.MonkeyPatch
+    first: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     built = list[tuple[str, ...]]()
 
@@ -105,16 +105,16 @@ def test_an_implementation_that_cannot_run_here_is_left_out(
         return ModelFacts((), None, ())
 
     monkeypatch.setattr(workload_check, "_inspect", inspect)
-    asked = {"tensorflow/cudnn": ["tensorflow/cudnn", "tensorflow/portable"]}.get(
-        first, [first, "tensorflow/cudnn"]
-    )
+    possible = ["tensorflow/portable", "tensorflow/portable+xla"]
+    asked = [*possible[:first], "tensorflow/cudnn", *possible[first:]]
     timed = {"model": f"{SLICING}:steady"}
     made = benches.make_bench(asked, timed, (), "cpu", Budget(60.0, None))
-    assert built == [("tensorflow/portable",)], "only what can run here is built"
-    assert [arm.implementation for arm in made.plan.arms] == ["tensorflow/portable"]
+    assert built == [tuple(possible)], "only what can run here is built"
+    assert [arm.implementation for arm in made.plan.arms] == possible
     assert [arm.arm.implementation for arm in made.record().impossible] == ["tensorflow/cudnn"]
-    with pytest.raises(Refusal):
-        benches.make_bench(["tensorflow/cudnn"], timed, (), "cpu", Budget(60.0, None))
+    for nothing_to_compare in (["tensorflow/cudnn"], ["tensorflow/portable", "tensorflow/cudnn"]):
+        with pytest.raises(Refusal, match="tensorflow/cudnn on cpu"):
+            benches.make_bench(nothing_to_compare, timed, (), "cpu", Budget(60.0, None))
 
 
 def run_without_trainers(
